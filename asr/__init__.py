@@ -1,0 +1,1 @@
+"""From speech to text while it is spoken: what to decode when, and which words are settled."""

@@ -1,0 +1,95 @@
+"""Guards against text that nobody spoke: loops, phrases invented over noise, too many words for the time.
+
+Whisper fills silence, hum and music with likely phrases. No single number tells; the time that
+holds speech by the VAD, the no-speech probability and the mean log-probability do together.
+Thresholds were set on the recordings in `tests/data` (see `docs/latency.md`).
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from asr.agreement import plain
+from asr.transcript import Transcript
+
+TOKENS_A_SECOND = 8
+SPARE_TOKENS = 8
+
+
+class Judgement(Enum):
+    """What to do with a transcript."""
+
+    KEEP = "keep"
+    RETRY = "retry"
+    """Decode again with the full 30 s of context."""
+    DROP = "drop"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judgement and its reason, a fixed word for logs and metrics."""
+
+    judgement: Judgement
+    reason: str = ""
+
+
+_INVENTED = {
+    plain(phrase)
+    for phrase in (
+        "Thank you.",
+        "Thanks for watching!",
+        "Thank you for watching.",
+        "Please subscribe.",
+        "Subtitles by the Amara.org community",
+        "I'm not going to let you down.",
+        "Bye.",
+        "you",
+        "BAH!",
+        "字幕由Amara.org社区提供",
+        "谢谢观看",
+        "请不吝点赞订阅转发打赏支持明镜与点点栏目",
+    )
+}
+"""Phrases known from Whisper's training captions; dropped only where the evidence is weak too."""
+
+
+def token_bound(seconds: float) -> int:
+    """The most tokens that speech of this length can need: about 8 a second and 8 to spare."""
+    return int(seconds * TOKENS_A_SECOND) + SPARE_TOKENS
+
+
+def loops(text: str) -> bool:
+    """Whether the text repeats itself: a run of 1-8 words three times over, or characters eight times."""
+    words = [plain(word) for word in text.split()]
+    for size in range(1, 9):
+        for start in range(len(words) - 3 * size + 1):
+            run = words[start : start + size]
+            if not any(run) or (size == 1 and (len(run[0]) <= 1 or run[0].isdigit())):
+                continue
+            again = words[start + size : start + 3 * size]
+            if again == run * 2 and (size > 2 or words[start + 3 * size : start + 4 * size] == run):
+                return True
+    return re.search(r"(.{1,6}?)\1{7,}", plain(text)) is not None
+
+
+def judge(transcript: Transcript, speech_seconds: float, *, full_context: bool) -> Verdict:
+    """Whether to believe the transcript of audio that held `speech_seconds` of speech by the VAD.
+
+    With `full_context` there is no better decode to ask for: a loop is then dropped.
+    """
+    again = Judgement.DROP if full_context else Judgement.RETRY
+    text = transcript.text.strip()
+    if not plain(text):
+        return Verdict(Judgement.KEEP if not text else Judgement.DROP, "no words")
+    if loops(text):
+        return Verdict(again, "loop")
+    if transcript.truncated:
+        return Verdict(Judgement.KEEP if full_context else again, "too many tokens")
+    unsure = transcript.log_probability < -1.0
+    if transcript.no_speech_probability > 0.6 and unsure:
+        return Verdict(Judgement.DROP, "no speech")
+    if plain(text) in _INVENTED and speech_seconds < 1.0 and (
+        transcript.no_speech_probability > 0.4 or transcript.log_probability < -0.8
+    ):
+        return Verdict(Judgement.DROP, "invented phrase")
+    return Verdict(Judgement.KEEP)

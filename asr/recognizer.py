@@ -1,0 +1,42 @@
+"""The recogniser's Protocol: one method, so that another engine fits beside Whisper."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asr.transcript import Transcript
+from budget.scheduler import Urgency
+
+Pcm = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class DecodeRequest:
+    """One stretch of speech to decode.
+
+    `pcm` float32 at 16 kHz, 28 s at most. `speech_seconds` is the time by the VAD that holds
+    speech; guards measure the text against it. `final` asks for the most accurate text that
+    the engine has, otherwise the quickest. `want_words` asks for word times.
+    """
+
+    pcm: Pcm
+    language: str
+    speech_seconds: float
+    final: bool = True
+    want_words: bool = False
+
+
+class Recognizer(Protocol):
+    """Turns speech into text; shared by all calls, no state between requests."""
+
+    async def decode(
+        self, request: DecodeRequest, urgency: Urgency, *, deadline: float = float("inf")
+    ) -> Transcript:
+        """The text of the request's audio; empty when there is no speech in it.
+
+        Raises `EngineError` when the engine fails and `QueueFull` when a partial is not worth
+        its place in the queue.
+        """
+        ...

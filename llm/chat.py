@@ -1,0 +1,60 @@
+"""The chat model's Protocol: messages in, text deltas out; cancelling closes the generator."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One entry of the conversation as the model sees it."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True)
+class ReplyOptions:
+    """How to answer: at most `max_tokens`, at this `temperature`."""
+
+    temperature: float = 0.3
+    max_tokens: int = 120
+
+
+class ChatSession(Protocol):
+    """One call's place in a chat model: the prompt cache is kept between its turns."""
+
+    def reply(
+        self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
+    ) -> AsyncGenerator[str, None]:
+        """Stream the answer as text deltas. Closing the generator stops the model at once.
+
+        Raises `EngineError` when the engine fails.
+        """
+        ...
+
+    async def prefill(self, messages: list[Message]) -> None:
+        """Put the prompt so far into the cache; a no-op where the engine keeps none. Never raises."""
+        ...
+
+    async def close(self) -> None:
+        """Give the place back."""
+        ...
+
+
+class ChatModel(Protocol):
+    """The shared engine."""
+
+    def open(self) -> ChatSession | None:
+        """A place for one call; None when all are taken."""
+        ...
+
+    async def warm(self) -> None:
+        """Load and run once, so that the first caller does not pay for it. Raises `EngineError`."""
+        ...
+
+    async def close(self) -> None:
+        """Free everything."""
+        ...

@@ -1,0 +1,166 @@
+"""llama.cpp in the process, through xllamacpp: one slot and its prompt cache for each call.
+
+xllamacpp runs llama.cpp's server in-process and opens an HTTP port on loopback for it. Nothing
+here uses that port; it is locked with a random key and its slots, which hold callers' words, are
+not shown.
+"""
+
+import asyncio
+import json
+import secrets
+import threading
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import xllamacpp
+
+from budget.deadline import Stage
+from budget.errors import EngineError, ModelError
+from budget.scheduler import QueueFull, Scheduler, Urgency
+from llm.chat import ChatSession, Message, ReplyOptions
+
+_DELTAS_AHEAD = 64
+"""Deltas that may wait between llama.cpp's thread and the event loop."""
+
+
+class LlamaModel:
+    """The shared server; `slots` calls at once, each with `context` tokens."""
+
+    def __init__(self, path: Path, *, slots: int, context: int, threads: int, gpu_layers: int = 0) -> None:
+        if not path.is_file():
+            raise ModelError(f"no language model at {path}; run `halfsecond models pull`")
+        params = xllamacpp.CommonParams()
+        params.model.path = str(path)
+        params.n_parallel = slots
+        params.n_ctx = slots * context
+        params.n_gpu_layers = gpu_layers
+        params.cpuparams.n_threads = threads
+        params.cpuparams_batch.n_threads = threads
+        params.cpuparams.poll = 0
+        params.cpuparams_batch.poll = 0
+        params.cache_ram_mib = 0
+        params.endpoint_slots = False
+        params.endpoint_props = False
+        params.api_keys = [secrets.token_urlsafe(32)]
+        params.verbosity = -1
+        self.context = context
+        try:
+            self._server = xllamacpp.Server(params)
+        except Exception as error:  # raised from C++ without a type of its own
+            raise ModelError(f"llama.cpp can't load {path}: {error}") from error
+        self._free = list(range(slots))
+        self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
+
+    def open(self) -> ChatSession | None:
+        """See `ChatModel`."""
+        return LlamaSession(self, self._free.pop(0)) if self._free else None
+
+    async def warm(self) -> None:
+        """See `ChatModel`: one short answer, so that weights and buffers are in memory."""
+        session = self.open()
+        if session is None:
+            return
+        try:
+            async for _ in session.reply([Message("user", "Hello.")], ReplyOptions(max_tokens=2)):
+                pass
+        finally:
+            await session.close()
+
+    async def close(self) -> None:
+        """See `ChatModel`."""
+        await asyncio.to_thread(self._scheduler.close)
+
+    def release(self, slot: int) -> None:
+        """Take a slot back; the most recently used goes to the end, so that caches live longest."""
+        self._free.append(slot)
+
+    def submit(
+        self, request: dict[str, Any], on_chunk: Callable[[Any], bool], urgency: Urgency, deadline: float
+    ) -> "Future[None]":
+        """Run one request on a worker thread; `on_chunk` is called there and returns True to stop."""
+
+        def work() -> None:
+            self._server.handle_chat_completions(json.dumps(request), on_chunk)
+
+        return self._scheduler.submit(work, urgency, deadline=deadline)
+
+
+class LlamaSession:
+    """One call's slot."""
+
+    def __init__(self, model: LlamaModel, slot: int) -> None:
+        self._model = model
+        self._slot = slot
+        self._closed = False
+        self._prefilling: Future[None] | None = None
+
+    async def reply(
+        self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
+    ) -> AsyncGenerator[str, None]:
+        """See `ChatSession`."""
+        loop = asyncio.get_running_loop()
+        chunks: asyncio.Queue[Any] = asyncio.Queue(_DELTAS_AHEAD + 1)
+        room = threading.Semaphore(_DELTAS_AHEAD)
+        stop = threading.Event()
+
+        def on_chunk(chunk: Any) -> bool:
+            room.acquire()
+            if not stop.is_set():
+                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+            return stop.is_set()
+
+        request = self._request(messages, options.max_tokens, options.temperature)
+        try:
+            job = self._model.submit(request, on_chunk, Urgency.FIRST_AUDIO, deadline)
+        except QueueFull as error:
+            raise EngineError(Stage.LLM, str(error), retryable=True) from error
+        job.add_done_callback(lambda done: loop.call_soon_threadsafe(chunks.put_nowait, done))
+        try:
+            while (chunk := await chunks.get()) is not job:
+                room.release()
+                if text := _delta(chunk):
+                    yield text
+            if error := job.exception():
+                raise EngineError(Stage.LLM, f"llama.cpp failed: {error}", retryable=True) from error
+        finally:
+            stop.set()
+            room.release(_DELTAS_AHEAD)
+            job.cancel()
+
+    async def prefill(self, messages: list[Message]) -> None:
+        """See `ChatSession`: computes the prompt into the slot's cache without answering."""
+        if self._closed or (self._prefilling is not None and not self._prefilling.done()):
+            return
+        request = self._request(messages, 0, 0.0)
+        try:
+            self._prefilling = self._model.submit(request, lambda _: False, Urgency.SPECULATION, float("inf"))
+            await asyncio.wrap_future(self._prefilling)
+        except (QueueFull, RuntimeError):
+            return
+
+    async def close(self) -> None:
+        """See `ChatSession`."""
+        if not self._closed:
+            self._closed = True
+            self._model.release(self._slot)
+
+    def _request(self, messages: list[Message], tokens: int, temperature: float) -> dict[str, Any]:
+        return {
+            "messages": [{"role": m.role, "content": m.text} for m in messages],
+            "n_predict": tokens,
+            "temperature": temperature,
+            "id_slot": self._slot,
+            "cache_prompt": True,
+            "stream": True,
+        }
+
+
+def _delta(chunk: Any) -> str:
+    """The text in one streamed chunk; raises `EngineError` if it carries an error instead."""
+    data = json.loads(chunk) if isinstance(chunk, str | bytes) else chunk
+    if "error" in data:
+        raise EngineError(Stage.LLM, f"llama.cpp: {data['error']}", retryable=True)
+    choices = data.get("choices") or [{}]
+    return str((choices[0].get("delta") or {}).get("content") or "")

@@ -1,0 +1,85 @@
+"""Any OpenAI-compatible chat server (vLLM, SGLang, llama-server, a hosted one) through the `openai` client.
+
+Closing the stream makes these servers stop generating. They keep their own prefix caches, so
+prefilling is left to them.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Any
+
+from budget.deadline import Stage
+from budget.errors import ConfigError, EngineError
+from llm.chat import ChatSession, Message, ReplyOptions
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+
+class OpenAiModel:
+    """A server, shared by all calls; connections are pooled."""
+
+    def __init__(self, base_url: str, api_key: str, model: str, *, timeout: float = 20.0) -> None:
+        if not base_url:
+            raise ConfigError("llm.engine is openai but llm.base_url is empty: name the server, e.g. http://127.0.0.1:8000/v1")
+        from openai import AsyncOpenAI  # a slow import that the embedded engine does without
+
+        self._client = AsyncOpenAI(base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=0)
+        self._model = model
+
+    def open(self) -> ChatSession | None:
+        """See `ChatModel`; the server has its own limits, so there is always a place."""
+        return OpenAiSession(self._client, self._model)
+
+    async def warm(self) -> None:
+        """See `ChatModel`: one short answer, which also proves address, key and model name."""
+        session = OpenAiSession(self._client, self._model)
+        async for _ in session.reply([Message("user", "Hello.")], ReplyOptions(max_tokens=1)):
+            pass
+
+    async def close(self) -> None:
+        """See `ChatModel`."""
+        await self._client.close()
+
+
+class OpenAiSession:
+    """One call's use of the server."""
+
+    def __init__(self, client: "AsyncOpenAI", model: str) -> None:
+        self._client, self._model = client, model
+
+    async def reply(
+        self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
+    ) -> AsyncGenerator[str, None]:
+        """See `ChatSession`."""
+        from openai import OpenAIError
+
+        wire: list[Any] = [{"role": message.role, "content": message.text} for message in messages]
+        try:
+            stream = await self._client.chat.completions.create(
+                model=self._model,
+                messages=wire,
+                temperature=options.temperature,
+                max_tokens=options.max_tokens,
+                stream=True,
+            )
+            async with stream:
+                async for chunk in stream:
+                    if chunk.choices and (text := chunk.choices[0].delta.content):
+                        yield text
+        except (OpenAIError, OSError, ValueError) as error:
+            raise EngineError(Stage.LLM, f"the chat server failed: {_brief(error)}", retryable=True) from error
+        except Exception as error:
+            if type(error).__module__.split(".")[0] in ("httpx", "httpx2", "httpcore", "httpcore2", "h11"):
+                raise EngineError(Stage.LLM, f"the chat server broke off: {_brief(error)}", retryable=True) from error
+            raise
+
+    async def prefill(self, messages: list[Message]) -> None:
+        """See `ChatSession`: nothing to do."""
+
+    async def close(self) -> None:
+        """See `ChatSession`."""
+
+
+def _brief(error: Exception) -> str:
+    """The first line of an error, without a server's whole answer."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]

@@ -1,0 +1,1 @@
+"""Clients that measure a service from outside, through public protocols only."""

@@ -1,0 +1,1 @@
+"""How a caller's audio and events reach a call and how the agent's go back, whatever the protocol."""

@@ -1,0 +1,1 @@
+"""Who speaks when: speech probability, hysteresis, and the rule that ends a turn."""

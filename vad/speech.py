@@ -1,0 +1,109 @@
+"""From speech probabilities to speech that starts and stops: the detector Protocol and its hysteresis."""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Pcm = NDArray[np.float32]
+
+RATE = 16_000
+WINDOW = 512
+"""Samples a detector judges at once: 32 ms at 16 kHz."""
+WINDOW_SECONDS = WINDOW / RATE
+
+
+class SpeechDetector(Protocol):
+    """Judges one call's audio, window after window; holds that call's state and nothing shared."""
+
+    def probability(self, window: Pcm) -> float:
+        """Probability in [0, 1] that this window (float32 (512,), 16 kHz) is speech."""
+        ...
+
+
+@dataclass(frozen=True)
+class SpeechStarted:
+    """Speech began at media time `at`; known at `time` (both seconds)."""
+
+    at: float
+    time: float
+
+
+@dataclass(frozen=True)
+class SpeechStopped:
+    """No speech since media time `at`; known at `time`. It may go on: only an endpoint ends a turn."""
+
+    at: float
+    time: float
+
+
+SpeechEvent = SpeechStarted | SpeechStopped
+
+
+@dataclass(frozen=True)
+class SpeechThresholds:
+    """Hysteresis of the detector's probability.
+
+    Speech starts when `start_windows` of the last `start_windows + 1` windows reach `start`: 96 ms,
+    short enough for a spoken "yes" of 200 ms, long enough for a click. It stops after
+    `stop_windows` windows below `stop`.
+    """
+
+    start: float = 0.5
+    stop: float = 0.35
+    start_windows: int = 3
+    stop_windows: int = 3
+
+
+class SpeechTracker:
+    """Follows one call's audio and says when speech starts and stops, in media time."""
+
+    def __init__(self, detector: SpeechDetector, thresholds: SpeechThresholds | None = None) -> None:
+        self._detector = detector
+        self._limits = thresholds or SpeechThresholds()
+        self._rest: Pcm = np.empty(0, np.float32)
+        self._time = 0.0
+        self._recent: deque[tuple[float, bool]] = deque(maxlen=self._limits.start_windows + 1)
+        self._quiet = 0
+        self.speaking = False
+        self.last_speech = 0.0
+        """Media time of the end of the last window that counted as speech."""
+        self.probability = 0.0
+
+    def push(self, pcm: Pcm) -> list[SpeechEvent]:
+        """Feed the next samples (16 kHz, any length); returns what they started or stopped."""
+        stream = np.concatenate([self._rest, pcm])
+        events: list[SpeechEvent] = []
+        whole = len(stream) // WINDOW
+        for i in range(whole):
+            event = self._judge(stream[i * WINDOW : (i + 1) * WINDOW])
+            if event is not None:
+                events.append(event)
+        self._rest = stream[whole * WINDOW :]
+        return events
+
+    def _judge(self, window: Pcm) -> SpeechEvent | None:
+        began = self._time
+        self._time += WINDOW_SECONDS
+        self.probability = self._detector.probability(window)
+        self._recent.append((began, self.probability >= self._limits.start))
+        if self.speaking:
+            return self._while_speaking()
+        voiced = [time for time, speech in self._recent if speech]
+        if len(voiced) < self._limits.start_windows:
+            return None
+        self.speaking, self._quiet, self.last_speech = True, 0, self._time
+        return SpeechStarted(voiced[0], self._time)
+
+    def _while_speaking(self) -> SpeechEvent | None:
+        if self.probability >= self._limits.stop:
+            self._quiet, self.last_speech = 0, self._time
+            return None
+        self._quiet += 1
+        if self._quiet < self._limits.stop_windows:
+            return None
+        self.speaking = False
+        self._recent.clear()
+        return SpeechStopped(self.last_speech, self._time)

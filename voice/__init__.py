@@ -1,0 +1,1 @@
+"""One call's life, and the process around it."""

@@ -1,0 +1,181 @@
+"""The agent's side of a call: starts replies, lets them be heard, drops or interrupts them, keeps what was heard."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from budget.ids import new_id
+from llm.chat import ChatSession, ReplyOptions
+from llm.prompt import fit
+from transport.leg import CallLeg, MessageAdded, ReplyCut, ReplyEnded, ReplyStarted, ReplyText
+from tts.speech import Pcm, Synthesizer, Voice
+from voice.dialogue import Dialogue, Entry
+from voice.playout import Playout
+from voice.reply import Reply, Speaker
+from voice.session import CallSettings
+
+
+@dataclass(frozen=True)
+class ReplyAudible:
+    """The first audio of the reply was sent at loop time `at`."""
+
+    reply_id: str
+    at: float
+
+
+@dataclass(frozen=True)
+class ReplyFinished:
+    """The reply's task ended by itself: everything was heard, or it failed."""
+
+    reply_id: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A reply as it ended: its text, what was heard of it, and for how long."""
+
+    reply: Reply
+    heard_text: str
+    heard: float
+
+
+class Answering:
+    """Owns the one reply in progress. Used only by its call's loop."""
+
+    def __init__(
+        self,
+        leg: CallLeg,
+        chat: ChatSession,
+        synthesizer: Synthesizer,
+        phrases: dict[str, Pcm],
+        dialogue: Dialogue,
+        *,
+        tasks: asyncio.TaskGroup,
+        post: Callable[[ReplyAudible | ReplyFinished], None],
+    ) -> None:
+        self._leg, self._chat, self._synthesizer = leg, chat, synthesizer
+        self._phrases, self._dialogue = phrases, dialogue
+        self._tasks, self._post = tasks, post
+        self.reply: Reply | None = None
+        self.released = False
+
+    def answer(self, settings: CallSettings, upcoming: str, *, deadline: float) -> Reply:
+        """Start a reply of the model to the conversation and the words `upcoming`; nothing is heard of it yet."""
+        messages = fit(self._dialogue.messages(upcoming), settings.prompt_tokens)
+        options = ReplyOptions(settings.temperature, settings.max_tokens)
+        return self.say(self._chat.reply(messages, options, deadline=deadline), settings)
+
+    def say(self, source: AsyncGenerator[str, None], settings: CallSettings) -> Reply:
+        """Start a reply from any source of text."""
+        reply_id, item_id = new_id("resp"), new_id("item")
+        playout: Playout | None = None
+        if settings.audio:
+
+            async def on_first(at: float) -> None:
+                self._post(ReplyAudible(reply_id, at))
+
+            async def on_text(text: str) -> None:
+                await self._leg.notify(ReplyText(reply_id, item_id, text))
+
+            playout = Playout(self._leg, self._synthesizer.rate, on_first=on_first, on_text=on_text)
+        reply = Reply(reply_id, item_id, playout=playout)
+        self.reply, self.released = reply, False
+        reply.task = self._tasks.create_task(self._run(reply, source, settings))
+        return reply
+
+    async def release(self) -> None:
+        """Let the reply be heard."""
+        if self.reply is None or self.released:
+            return
+        self.released = True
+        reply = self.reply
+        await self._leg.notify(ReplyStarted(reply.reply_id, reply.item_id, audio=reply.playout is not None))
+        reply.gate.set()
+
+    async def prefill(self, settings: CallSettings, upcoming: str) -> None:
+        """Put the conversation and the words so far into the model's cache, if no reply is running."""
+        if self.reply is None:
+            await self._chat.prefill(fit(self._dialogue.messages(upcoming), settings.prompt_tokens))
+
+    async def drop(self) -> Reply | None:
+        """Throw the reply away as if it had never been. Returns it, if there was one."""
+        reply, self.reply = self.reply, None
+        if reply is None:
+            return None
+        await _cancel(reply)
+        if self.released:
+            await self._leg.flush()
+            await self._end(reply, "", "cancelled", "turn_detected")
+        return reply
+
+    async def interrupt(self, reason: str, *, flush: bool = True, heard: float | None = None) -> Ended | None:
+        """Stop the reply; what was heard of it stays in the conversation. None if there was no reply.
+
+        `heard` (seconds) overrides the playout's own estimate where the client knows better.
+        """
+        reply, self.reply = self.reply, None
+        if reply is None:
+            return None
+        unplayed = await self._leg.flush() if flush else 0.0
+        now = asyncio.get_running_loop().time()
+        await _cancel(reply)
+        text = reply.text.strip()
+        if reply.playout is not None:
+            heard = reply.playout.heard(now, unplayed) if heard is None else heard
+            text = reply.playout.heard_text(heard)
+        await self._keep(reply, text)
+        if self.released:
+            await self._leg.notify(ReplyCut(reply.item_id, heard or 0.0, text))
+            await self._end(reply, reply.text.strip(), "cancelled", reason)
+        return Ended(reply, text, heard or 0.0)
+
+    async def finish(self) -> Ended | None:
+        """The reply's task ended by itself: put it into the conversation and tell the client."""
+        reply, self.reply = self.reply, None
+        if reply is None:
+            return None
+        text = reply.text.strip()
+        await self._keep(reply, text)
+        if self.released:
+            if reply.error is not None:
+                await self._end(reply, text, "failed", reply.error.code)
+            else:
+                await self._end(reply, text, "completed", "")
+        seconds = 0.0
+        if reply.playout is not None:
+            seconds = sum(clause.seconds for clause in reply.playout.buffer.clauses())
+        return Ended(reply, text, seconds)
+
+    async def _run(self, reply: Reply, source: AsyncGenerator[str, None], settings: CallSettings) -> None:
+        voice = Voice(settings.voice, settings.language, settings.speed)
+        if reply.playout is not None:
+            await reply.speak(source, Speaker(self._synthesizer, voice, self._phrases, settings.apology))
+        else:
+            await reply.write(source, lambda text: self._leg.notify(ReplyText(reply.reply_id, reply.item_id, text)))
+        self._post(ReplyFinished(reply.reply_id))
+
+    async def _keep(self, reply: Reply, text: str) -> None:
+        if not text:
+            return
+        clauses = reply.playout.buffer.clauses() if reply.playout is not None else ()
+        self._dialogue.add(Entry(reply.item_id, "assistant", text, clauses))
+        await self._leg.notify(MessageAdded(reply.item_id, "assistant", text, spoken=bool(clauses)))
+
+    async def _end(
+        self, reply: Reply, text: str, outcome: Literal["completed", "cancelled", "failed"], reason: str
+    ) -> None:
+        spoken = reply.playout is not None
+        await self._leg.notify(
+            ReplyEnded(reply.reply_id, reply.item_id, text, outcome, reason, spoken, reply.deltas)
+        )
+
+
+async def _cancel(reply: Reply) -> None:
+    """End the reply's task and wait until it is gone."""
+    if reply.task is None or reply.task.done():
+        return
+    reply.task.cancel()
+    with suppress(asyncio.CancelledError):
+        await reply.task

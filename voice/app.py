@@ -1,0 +1,190 @@
+"""The only place where parts are put together: load, warm, ready, serve, drain."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import structlog
+
+from asr.recognizer import Recognizer
+from asr.whisper import WhisperRecognizer
+from budget.ids import new_id
+from budget.scheduler import Scheduler
+from llm.chat import ChatModel, ChatSession
+from llm.llama import LlamaModel
+from llm.openai import OpenAiModel
+from transport.leg import CallLeg
+from tts.kokoro import KokoroSynthesizer
+from tts.piper import PiperSynthesizer
+from tts.speech import Pcm, Synthesizer, Voice
+from vad.silero import SileroDetector, load_session
+from vad.speech import SpeechDetector
+from vad.webrtc import GatedDetector, WebRtcDetector
+from voice.call import Call, CallEngines
+from voice.catalogue import CATALOGUE
+from voice.config import Settings
+from voice.observe import Observer
+from voice.warmup import check_recognizer
+
+log = structlog.get_logger(__name__)
+
+DRAIN = 5.0
+"""Seconds that calls get to end when the service stops."""
+
+
+@dataclass(frozen=True)
+class Engines:
+    """The shared engines, loaded and warm."""
+
+    recognizer: Recognizer
+    chat: ChatModel
+    synthesizer: Synthesizer
+    detector: Callable[[], SpeechDetector]
+    languages: frozenset[str]
+    phrases: dict[str, Pcm]
+
+
+class CallHold:
+    """A place for one call, kept from before the client is answered until the call is over."""
+
+    def __init__(self, service: "Service", engines: Engines, chat: ChatSession) -> None:
+        self._service = service
+        self.engines, self.chat = engines, chat
+        self._held = True
+
+    async def release(self) -> None:
+        """Give the place back; safe to call twice."""
+        if self._held:
+            self._held = False
+            self._service.let_go()
+            await self.chat.close()
+
+
+class Service:
+    """The running service: its engines and its calls."""
+
+    def __init__(self, settings: Settings, observer: Observer) -> None:
+        self.settings, self.observer = settings, observer
+        self.engines: Engines | None = None
+        """None until every engine is warm."""
+        self.failure: str = ""
+        self._calls: dict[str, Call] = {}
+        self._held = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether calls can be taken."""
+        return self.engines is not None
+
+    @property
+    def calls(self) -> int:
+        """Calls in progress."""
+        return len(self._calls)
+
+    def hold(self) -> CallHold | None:
+        """Reserve a place for one call at once; None, and counted as refused, if there is none."""
+        engines = self.engines
+        free = engines is not None and self._held < self.settings.call.max_calls
+        chat = engines.chat.open() if engines is not None and free else None
+        if engines is None or chat is None:
+            self.observer.refused("not ready" if engines is None else "capacity")
+            return None
+        self._held += 1
+        return CallHold(self, engines, chat)
+
+    async def run(self, hold: CallHold, leg: CallLeg) -> None:
+        """Run one call in its place over `leg`, to its end. The place is free afterwards."""
+        own = CallEngines(
+            hold.engines.recognizer,
+            hold.engines.detector(),
+            hold.chat,
+            hold.engines.synthesizer,
+            hold.engines.phrases,
+            hold.engines.languages,
+        )
+        call = Call(new_id("call"), leg, own, self.settings.call_settings(), self.observer)
+        self._calls[call.call_id] = call
+        self.observer.call_began(call.call_id, leg.kind)
+        try:
+            with structlog.contextvars.bound_contextvars(call_id=call.call_id):
+                await call.run()
+        except Exception:  # a bug in one call must not reach another: logged with its trace, the call ended
+            log.exception("call broke", call_id=call.call_id)
+            call.record.reason = call.record.reason or "internal error"
+        finally:
+            del self._calls[call.call_id]
+            await hold.release()
+            now = asyncio.get_running_loop().time()
+            self.observer.call_ended(call.record, now - call.record.started)
+
+    def let_go(self) -> None:
+        """A place is free again."""
+        self._held -= 1
+
+    async def drain(self) -> None:
+        """End all calls, politely and then at once."""
+        for call in list(self._calls.values()):
+            call.hang_up("service stopping")
+        async with asyncio.timeout(DRAIN):
+            while self._calls:
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def engines(settings: Settings) -> AsyncIterator[Engines]:
+    """Load and warm every engine; free them at the end. Raises `ModelError` or `EngineError`."""
+    async with AsyncExitStack() as stack:
+        recognizer = await asyncio.to_thread(_recognizer, settings)
+        chat = await asyncio.to_thread(_chat, settings)
+        stack.push_async_callback(chat.close)
+        synthesizer = _synthesizer(settings)
+        stack.push_async_callback(synthesizer.close)
+        async with asyncio.TaskGroup() as warming:
+            warming.create_task(chat.warm())
+            warming.create_task(synthesizer.warm())
+            warming.create_task(check_recognizer(recognizer))
+        call = settings.call_settings()
+        voice = Voice(call.voice, call.language, call.speed)
+        phrases = {text: await _spoken(synthesizer, text, voice) for text in (call.greeting, call.apology) if text}
+        yield Engines(recognizer, chat, synthesizer, _detectors(settings), recognizer.languages, phrases)
+
+
+def _recognizer(settings: Settings) -> WhisperRecognizer:
+    directory = settings.asr.path or CATALOGUE.folder(settings.asr.model, settings.models.directory)
+    return WhisperRecognizer(
+        directory, Scheduler("asr"), threads=settings.asr.threads, device=settings.asr.device
+    )
+
+
+def _chat(settings: Settings) -> ChatModel:
+    llm = settings.llm
+    if llm.engine == "openai":
+        return OpenAiModel(llm.base_url, llm.api_key.get_secret_value(), llm.model, timeout=llm.timeout)
+    path = llm.path or CATALOGUE.file(llm.model, settings.models.directory)
+    slots = settings.call.max_calls
+    return LlamaModel(path, slots=slots, context=llm.context, threads=llm.threads, gpu_layers=llm.gpu_layers)
+
+
+def _synthesizer(settings: Settings) -> Synthesizer:
+    tts = settings.tts
+    if tts.engine == "kokoro":
+        folder = tts.path or CATALOGUE.folder("kokoro", settings.models.directory)
+        return KokoroSynthesizer(folder / "kokoro.onnx", folder / "voices", Scheduler("tts"), threads=tts.threads)
+    path: Path = tts.path or CATALOGUE.file("piper-joe", settings.models.directory)
+    return PiperSynthesizer(path, threads=tts.threads)
+
+
+def _detectors(settings: Settings) -> Callable[[], SpeechDetector]:
+    """Makes each call its own detector."""
+    if settings.vad.engine == "webrtc":
+        return WebRtcDetector
+    session = load_session()
+    return lambda: GatedDetector(WebRtcDetector(), SileroDetector(session))
+
+
+async def _spoken(synthesizer: Synthesizer, text: str, voice: Voice) -> Pcm:
+    chunks = [pcm async for pcm in synthesizer.speak(text, voice)]
+    return np.concatenate(chunks) if chunks else np.zeros(0, np.float32)

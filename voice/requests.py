@@ -1,0 +1,94 @@
+"""What a client may ask of its call, carried out on the call's loop."""
+
+from typing import TYPE_CHECKING, assert_never
+
+from budget.errors import PeerError
+from transport.leg import (
+    AddMessage,
+    CallTrouble,
+    CancelReply,
+    ChangeSession,
+    ClearAudio,
+    CommitAudio,
+    CreateReply,
+    DeleteMessage,
+    HangUp,
+    MessageAdded,
+    MessageDeleted,
+    ReplyCut,
+    Request,
+    SessionChanged,
+    SessionOptions,
+    TruncateReply,
+)
+from voice.dialogue import Entry
+from voice.session import check
+from voice.turn_taking import Agent
+
+if TYPE_CHECKING:
+    from voice.call import Call
+
+
+async def apply_request(call: "Call", request: Request) -> None:
+    """Carry out one request; what can't be done is told to the client and changes nothing."""
+    try:
+        match request:
+            case ChangeSession(options, greet):
+                _check(call, options)
+                call.adopt(call.settings.changed(options))
+                await call.leg.notify(SessionChanged(call.settings.options()))
+                if greet and not call.dialogue.entries() and call.talk.agent is Agent.SILENT:
+                    await call.begin_reply(None)
+            case AddMessage(item_id, role, text):
+                call.dialogue.add(Entry(item_id, role, text))
+                await call.leg.notify(MessageAdded(item_id, role, text))
+            case DeleteMessage(item_id):
+                await _delete(call, item_id)
+            case CreateReply():
+                await _create_reply(call, request)
+            case CancelReply(flush):
+                if call.answering.reply is None:
+                    raise PeerError("response_cancel_not_active", "there is no reply in progress to cancel")
+                await call.stop_agent("client_cancelled", flush=flush)
+            case TruncateReply():
+                await _truncate(call, request)
+            case CommitAudio():
+                await call.commit_audio()
+            case ClearAudio():
+                call.hearing.close()
+            case HangUp():
+                pass  # the loop ends the call before it asks here
+            case _:
+                assert_never(request)
+    except PeerError as error:
+        await call.leg.notify(CallTrouble(error.code, str(error)))
+
+
+def _check(call: "Call", options: SessionOptions) -> None:
+    check(options, languages=call.engines.languages, voices=call.engines.synthesizer.voices())
+
+
+async def _delete(call: "Call", item_id: str) -> None:
+    if not call.dialogue.remove(item_id):
+        raise PeerError("item_not_found", f"there is no item {item_id!r} in this conversation")
+    await call.leg.notify(MessageDeleted(item_id))
+
+
+async def _create_reply(call: "Call", request: CreateReply) -> None:
+    if call.talk.agent is not Agent.SILENT:
+        raise PeerError(
+            "conversation_already_has_active_response", "a reply is in progress; cancel it or wait for its end"
+        )
+    _check(call, request.options)
+    await call.begin_reply(call.settings.changed(request.options))
+
+
+async def _truncate(call: "Call", request: TruncateReply) -> None:
+    reply = call.answering.reply
+    if reply is not None and reply.item_id == request.item_id:
+        await call.stop_agent("client_cancelled", heard=request.heard)
+        return
+    text = call.dialogue.truncate(request.item_id, request.heard)
+    if text is None:
+        raise PeerError("item_not_found", f"there is no reply {request.item_id!r} to truncate")
+    await call.leg.notify(ReplyCut(request.item_id, request.heard, text))

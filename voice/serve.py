@@ -1,0 +1,72 @@
+"""The process: opens the port at once, loads and warms the engines, serves until told to stop, drains."""
+
+import asyncio
+import signal
+from contextlib import suppress
+
+import structlog
+from aiohttp import web
+
+from voice.app import Service, engines
+from voice.config import Settings, check_exposure
+from voice.http import build
+from voice.observe import Observer, set_up_log
+
+log = structlog.get_logger("halfsecond")
+
+
+class _Stop(Exception):
+    """Ends the process's task group."""
+
+
+async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = None) -> int:
+    """Serve until SIGINT or SIGTERM. Raises `HalfsecondError` when it can't start.
+
+    `started` is given the port once it is open, for callers that let the system choose one.
+    """
+    check_exposure(settings)
+    set_up_log(settings.log_level, settings.log_format)
+    observer = Observer()
+    service = Service(settings, observer)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(observer.watch_loop())
+            runner = web.AppRunner(build(service, tasks), access_log=None, shutdown_timeout=1.0)
+            await runner.setup()
+            try:
+                await _run(settings, service, runner, stop, started)
+            finally:
+                await runner.cleanup()
+            raise _Stop
+    except* _Stop:
+        pass
+    return 0
+
+
+async def _run(
+    settings: Settings,
+    service: Service,
+    runner: web.AppRunner,
+    stop: asyncio.Event,
+    started: "asyncio.Future[int] | None",
+) -> None:
+    site = web.TCPSite(runner, settings.host, settings.port)
+    await site.start()
+    port = runner.addresses[0][1]
+    if started is not None:
+        started.set_result(port)
+    log.info("loading models", url=f"http://{settings.host}:{port}/")
+    began = asyncio.get_running_loop().time()
+    async with engines(settings) as ready:
+        service.engines = ready
+        seconds = round(asyncio.get_running_loop().time() - began, 1)
+        log.info("ready", url=f"http://{settings.host}:{port}/", seconds=seconds)
+        await stop.wait()
+        log.info("stopping", calls=service.calls)
+        service.engines = None
+        with suppress(TimeoutError):
+            await service.drain()

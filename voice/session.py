@@ -1,0 +1,50 @@
+"""A call's settings: the operator's, overlaid by what its client asked for."""
+
+from dataclasses import dataclass, field, fields, replace
+
+from budget.errors import PeerError
+from llm.prompt import SYSTEM_PROMPT
+from transport.leg import SessionOptions, TurnDetection
+
+APOLOGY = "Sorry, something went wrong. Could you say that again, please?"
+
+
+@dataclass(frozen=True)
+class CallSettings:
+    """Everything a call is run by (times in seconds)."""
+
+    instructions: str = SYSTEM_PROMPT
+    greeting: str = ""
+    apology: str = APOLOGY
+    language: str = "en"
+    voice: str = ""
+    speed: float = 1.0
+    temperature: float = 0.3
+    max_tokens: int = 120
+    audio: bool = True
+    turn_detection: TurnDetection = field(default_factory=TurnDetection)
+    silence: float = 0.5
+    prompt_tokens: int = 1600
+    target: float = 0.8
+    idle_timeout: float = 120.0
+    max_duration: float = 3600.0
+
+    def changed(self, options: SessionOptions) -> "CallSettings":
+        """With the options that were given; the rest stays."""
+        given = {
+            f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None
+        }
+        return replace(self, **given)
+
+    def options(self) -> SessionOptions:
+        """What is in force, as a client may read and set it."""
+        return SessionOptions(**{f.name: getattr(self, f.name) for f in fields(SessionOptions)})
+
+
+def check(options: SessionOptions, *, languages: frozenset[str], voices: tuple[str, ...]) -> None:
+    """Raises `PeerError` if the options name what this service does not have."""
+    if options.language is not None and options.language not in languages | {"auto"}:
+        raise PeerError("invalid_value", f"unknown language {options.language!r}", param="language")
+    if options.voice and options.voice not in voices:
+        known = ", ".join(voices[:8]) + (", ..." if len(voices) > 8 else "")
+        raise PeerError("invalid_value", f"unknown voice {options.voice!r}; this service has {known}", param="voice")

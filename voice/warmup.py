@@ -1,0 +1,31 @@
+"""Checks at start-up that the recogniser hears: some driver and library pairs return empty text without an error."""
+
+from importlib.resources import files
+
+import numpy as np
+
+from asr.agreement import plain
+from asr.recognizer import DecodeRequest, Recognizer
+from budget.deadline import Stage
+from budget.errors import EngineError
+from budget.scheduler import Urgency
+from transport.frame import from_pcm16
+
+_CLIP = "warmup.pcm"
+_WORDS = "ask not what your country can do for you"
+"""John F. Kennedy, 20 January 1961 (public domain), 16 kHz 16-bit, the words above."""
+
+
+async def check_recognizer(recognizer: Recognizer) -> None:
+    """Transcribe a known clip. Raises `EngineError` if most of its words are missing."""
+    pcm = from_pcm16((files("voice") / _CLIP).read_bytes())
+    request = DecodeRequest(np.asarray(pcm, np.float32), "en", len(pcm) / 16_000)
+    transcript = await recognizer.decode(request, Urgency.FIRST_AUDIO)
+    heard = {plain(word) for word in transcript.text.split()}
+    wanted = _WORDS.split()
+    if sum(word in heard for word in wanted) < len(wanted) * 0.6:
+        raise EngineError(
+            Stage.ASR,
+            f"the recogniser heard {transcript.text!r} where a known clip says {_WORDS!r}: "
+            "its runtime does not work on this machine",
+        )
