@@ -21,7 +21,7 @@ class Judgement(Enum):
 
     KEEP = "keep"
     RETRY = "retry"
-    """Decode again with the full 30 s of context."""
+    """Decode again with a longer context."""
     DROP = "drop"
 
 
@@ -72,24 +72,40 @@ def loops(text: str) -> bool:
     return re.search(r"(.{1,6}?)\1{7,}", plain(text)) is not None
 
 
-def judge(transcript: Transcript, speech_seconds: float, *, full_context: bool) -> Verdict:
+def doubled(text: str) -> bool:
+    """Whether the whole text is one phrase of three words or more, said twice (the second time perhaps in part).
+
+    People do say things twice; a short context says everything twice now and then.
+    """
+    words = [plain(word) for word in text.split()]
+    for size in range(3, len(words) * 2 // 3 + 1):
+        if all(words[i] == words[i % size] for i in range(size, len(words))) and len(words) >= size * 1.5:
+            return True
+    return False
+
+
+def judge(transcript: Transcript, speech_seconds: float, *, last_try: bool) -> Verdict:
     """Whether to believe the transcript of audio that held `speech_seconds` of speech by the VAD.
 
-    With `full_context` there is no better decode to ask for: a loop is then dropped.
+    On the `last_try` there is no better decode to ask for: a loop is then dropped.
     """
-    again = Judgement.DROP if full_context else Judgement.RETRY
+    again = Judgement.DROP if last_try else Judgement.RETRY
     text = transcript.text.strip()
     if not plain(text):
         return Verdict(Judgement.KEEP if not text else Judgement.DROP, "no words")
     if loops(text):
         return Verdict(again, "loop")
+    if not last_try and doubled(text):
+        return Verdict(again, "doubled")
     if transcript.truncated:
-        return Verdict(Judgement.KEEP if full_context else again, "too many tokens")
+        return Verdict(Judgement.KEEP if last_try else again, "too many tokens")
     unsure = transcript.log_probability < -1.0
     if transcript.no_speech_probability > 0.6 and unsure:
         return Verdict(Judgement.DROP, "no speech")
-    if plain(text) in _INVENTED and speech_seconds < 1.0 and (
-        transcript.no_speech_probability > 0.4 or transcript.log_probability < -0.8
+    if (
+        plain(text) in _INVENTED
+        and speech_seconds < 1.0
+        and (transcript.no_speech_probability > 0.4 or transcript.log_probability < -0.8)
     ):
         return Verdict(Judgement.DROP, "invented phrase")
     return Verdict(Judgement.KEEP)

@@ -38,8 +38,8 @@ class DecodePolicy:
     first_after: float = 0.5
     pause: float = 0.25
     settle: float = 3.0
-    agree_from: float = 9.0
-    keep_tail: float = 3.0
+    agree_from: float = 6.0
+    keep_tail: float = 2.5
     longest: float = 24.0
 
 

@@ -31,9 +31,7 @@ class DecodeRequest:
 class Recognizer(Protocol):
     """Turns speech into text; shared by all calls, no state between requests."""
 
-    async def decode(
-        self, request: DecodeRequest, urgency: Urgency, *, deadline: float = float("inf")
-    ) -> Transcript:
+    async def decode(self, request: DecodeRequest, urgency: Urgency, *, deadline: float = float("inf")) -> Transcript:
         """The text of the request's audio; empty when there is no speech in it.
 
         Raises `EngineError` when the engine fails and `QueueFull` when a partial is not worth

@@ -54,15 +54,11 @@ class Scheduler:
         self._order = itertools.count()
         self._ready = threading.Condition()
         self._closed = False
-        self._threads = [
-            threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True) for i in range(workers)
-        ]
+        self._threads = [threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True) for i in range(workers)]
         for thread in self._threads:
             thread.start()
 
-    def submit(
-        self, work: Callable[[], T], urgency: Urgency, *, deadline: float = float("inf")
-    ) -> "Future[T]":
+    def submit(self, work: Callable[[], T], urgency: Urgency, *, deadline: float = float("inf")) -> "Future[T]":
         """Queue `work` for a worker thread. Raises `QueueFull`; cancelling the future drops it if it waits."""
         result: Future[T] = Future()
         self._enqueue(_Job(urgency, deadline, next(self._order), work, result))
@@ -121,5 +117,5 @@ class Scheduler:
                 continue
             try:
                 job.result.set_result(job.work())
-            except BaseException as error:  # handed to whoever awaits the job
+            except BaseException as error:  # noqa: BLE001 - handed to whoever awaits the job
                 job.result.set_exception(error)

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import structlog
 import xllamacpp
 
 from budget.deadline import Stage
@@ -21,12 +22,19 @@ from budget.errors import EngineError, ModelError
 from budget.scheduler import QueueFull, Scheduler, Urgency
 from llm.chat import ChatSession, Message, ReplyOptions
 
+log = structlog.get_logger(__name__)
+
 _DELTAS_AHEAD = 64
 """Deltas that may wait between llama.cpp's thread and the event loop."""
 
 
 class LlamaModel:
-    """The shared server; `slots` calls at once, each with `context` tokens."""
+    """The shared server; `slots` calls at once, each with `context` tokens.
+
+    The prompt is read on `threads` threads, words are generated on half as many: generation is bound
+    by memory and waits at a barrier for every layer, so on a busy 2-core machine two threads took up
+    to four times as long a word as one.
+    """
 
     def __init__(self, path: Path, *, slots: int, context: int, threads: int, gpu_layers: int = 0) -> None:
         if not path.is_file():
@@ -36,7 +44,7 @@ class LlamaModel:
         params.n_parallel = slots
         params.n_ctx = slots * context
         params.n_gpu_layers = gpu_layers
-        params.cpuparams.n_threads = threads
+        params.cpuparams.n_threads = max(1, threads // 2)
         params.cpuparams_batch.n_threads = threads
         params.cpuparams.poll = 0
         params.cpuparams_batch.poll = 0
@@ -108,7 +116,8 @@ class LlamaSession:
         def on_chunk(chunk: Any) -> bool:
             room.acquire()
             if not stop.is_set():
-                loop.call_soon_threadsafe(chunks.put_nowait, chunk)
+                data = json.loads(chunk) if isinstance(chunk, str | bytes) else chunk
+                loop.call_soon_threadsafe(chunks.put_nowait, data)
             return stop.is_set()
 
         request = self._request(messages, options.max_tokens, options.temperature)
@@ -122,8 +131,10 @@ class LlamaSession:
                 room.release()
                 if text := _delta(chunk):
                     yield text
-            if error := job.exception():
-                raise EngineError(Stage.LLM, f"llama.cpp failed: {error}", retryable=True) from error
+                if timings := chunk.get("timings"):
+                    log.debug("llama", **timings)
+            if failure := job.exception():
+                raise EngineError(Stage.LLM, f"llama.cpp failed: {failure}", retryable=True) from failure
         finally:
             stop.set()
             room.release(_DELTAS_AHEAD)
@@ -157,10 +168,9 @@ class LlamaSession:
         }
 
 
-def _delta(chunk: Any) -> str:
+def _delta(chunk: dict[str, Any]) -> str:
     """The text in one streamed chunk; raises `EngineError` if it carries an error instead."""
-    data = json.loads(chunk) if isinstance(chunk, str | bytes) else chunk
-    if "error" in data:
-        raise EngineError(Stage.LLM, f"llama.cpp: {data['error']}", retryable=True)
-    choices = data.get("choices") or [{}]
+    if "error" in chunk:
+        raise EngineError(Stage.LLM, f"llama.cpp: {chunk['error']}", retryable=True)
+    choices = chunk.get("choices") or [{}]
     return str((choices[0].get("delta") or {}).get("content") or "")

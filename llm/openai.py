@@ -20,7 +20,9 @@ class OpenAiModel:
 
     def __init__(self, base_url: str, api_key: str, model: str, *, timeout: float = 20.0) -> None:
         if not base_url:
-            raise ConfigError("llm.engine is openai but llm.base_url is empty: name the server, e.g. http://127.0.0.1:8000/v1")
+            raise ConfigError(
+                "llm.engine is openai but llm.base_url is empty: name the server, e.g. http://127.0.0.1:8000/v1"
+            )
         from openai import AsyncOpenAI  # a slow import that the embedded engine does without
 
         self._client = AsyncOpenAI(base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=0)

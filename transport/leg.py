@@ -248,12 +248,20 @@ Notice = (
 class CallLeg(Protocol):
     """One client's connection as a call sees it."""
 
-    rate: int
-    """Hz of the audio that `play` takes."""
-    kind: str
-    """The protocol's name, for logs and metrics."""
-    greets: bool
-    """Whether the caller expects to be greeted: on a telephone, yes; an API client says so itself."""
+    @property
+    def rate(self) -> int:
+        """Hz of the audio that `play` takes; it may change between two replies."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """The protocol's name, for logs and metrics."""
+        ...
+
+    @property
+    def greets(self) -> bool:
+        """Whether the caller expects to be greeted: on a telephone, yes; an API client says so itself."""
+        ...
 
     def frames(self) -> AsyncIterator[FromClient]:
         """Everything from the client, in order; ends when it is gone.

@@ -8,6 +8,7 @@ asks of silence suppression, so that the browser's jitter buffer does not take a
 import asyncio
 from collections import deque
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -30,14 +31,14 @@ class AgentTrack(MediaStreamTrack):
 
     def __init__(self) -> None:
         super().__init__()
-        self._codec: av.AudioCodecContext = av.CodecContext.create("libopus", "w")  # type: ignore[assignment]
+        self._codec: av.AudioCodecContext = av.CodecContext.create("libopus", "w")
         self._codec.sample_rate = RATE
         self._codec.layout = "mono"
         self._codec.format = "s16"
         self._codec.bit_rate = _BITRATE
         self._codec.time_base = Fraction(1, RATE)
         self._codec.options = {"application": "voip", "frame_duration": "20"}
-        self._waiting: deque[av.Packet] = deque()
+        self._packets: deque[Any] = deque()
         self._filled = asyncio.Event()
         self._origin: float | None = None
         self._next = 0
@@ -53,25 +54,25 @@ class AgentTrack(MediaStreamTrack):
         self._samples += len(pcm)
         for packet in self._codec.encode(frame):
             packet.pts, packet.time_base = self._stamp(), Fraction(1, _RTP_RATE)
-            self._waiting.append(packet)
-        while len(self._waiting) > _QUEUE:
-            self._waiting.popleft()
+            self._packets.append(packet)
+        while len(self._packets) > _QUEUE:
+            self._packets.popleft()
         self._filled.set()
 
     def flush(self) -> float:
         """Drop what was not sent; returns its seconds."""
-        seconds = len(self._waiting) * 0.02
-        self._waiting.clear()
+        seconds = len(self._packets) * 0.02
+        self._packets.clear()
         return seconds
 
-    async def recv(self) -> av.Packet:
+    async def recv(self) -> Any:
         """The next packet; waits while the agent is silent."""
-        while not self._waiting:
+        while not self._packets:
             if self.readyState != "live":
                 raise MediaStreamError
             self._filled.clear()
             await self._filled.wait()
-        return self._waiting.popleft()
+        return self._packets.popleft()
 
     def stop(self) -> None:
         """End the track and whoever waits for it."""

@@ -157,10 +157,14 @@ def _options(session: Session, greeting: str | bool | None) -> SessionOptions:
     detection: TurnDetection | None = None
     if source and "input" in given and "turn_detection" in source.model_fields_set:
         vad = source.turn_detection
-        detection = TurnDetection(automatic=False, answer=False) if vad is None else TurnDetection(
-            answer=vad.create_response is not False,
-            interrupt=vad.interrupt_response is not False,
-            silence=vad.silence_duration_ms / 1000 if vad.silence_duration_ms else None,
+        detection = (
+            TurnDetection(automatic=False, answer=False)
+            if vad is None
+            else TurnDetection(
+                answer=vad.create_response is not False,
+                interrupt=vad.interrupt_response is not False,
+                silence=vad.silence_duration_ms / 1000 if vad.silence_duration_ms else None,
+            )
         )
     language = source.transcription.language if source and source.transcription else None
     common = _reply_options(ResponseParams.model_validate(session.model_dump(exclude_unset=True)))
@@ -197,5 +201,7 @@ def _message(item: Item) -> AddMessage:
         raise PeerError("invalid_value", f"items of type {item.type!r} are not supported", param="item.type")
     texts = [part.text for part in item.content if part.text and part.type in ("input_text", "output_text", "text")]
     if not texts:
-        raise PeerError("invalid_value", "the item has no text; send audio with input_audio_buffer.append", param="item.content")
+        raise PeerError(
+            "invalid_value", "the item has no text; send audio with input_audio_buffer.append", param="item.content"
+        )
     return AddMessage(item.id or new_id("item"), item.role, "\n".join(texts))

@@ -229,7 +229,9 @@ def parse_session(data: object) -> Session:
 def _peer_error(error: ValidationError, kind: str) -> PeerError:
     first = error.errors(include_input=False, include_url=False)[0]
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        return PeerError("unknown_event" if kind else "missing_required_parameter", f"unknown event type {kind!r}", param="type")
+        return PeerError(
+            "unknown_event" if kind else "missing_required_parameter", f"unknown event type {kind!r}", param="type"
+        )
     path = ".".join(str(part) for part in first["loc"] if part != kind)
     code = "missing_required_parameter" if first["type"] == "missing" else "invalid_value"
     return PeerError(code, f"{path}: {first['msg']}", param=path)

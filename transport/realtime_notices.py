@@ -73,7 +73,9 @@ class Narrator:
                 self._created = True
                 return [self.event(kind, session=self._session(options))]
             case CallerStarted(item_id, at):
-                return [self.event("input_audio_buffer.speech_started", item_id=item_id, audio_start_ms=round(at * 1000))]
+                return [
+                    self.event("input_audio_buffer.speech_started", item_id=item_id, audio_start_ms=round(at * 1000))
+                ]
             case CallerStopped(item_id, at):
                 return [self.event("input_audio_buffer.speech_stopped", item_id=item_id, audio_end_ms=round(at * 1000))]
             case CallerHeard():

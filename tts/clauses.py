@@ -9,29 +9,41 @@ import re
 from dataclasses import dataclass
 
 ABBREVIATIONS = frozenset(
-    "dr mr mrs ms prof sr jr st no vs fig approx dept est inc ltd co corp gen sen rep rev hon capt col "
-    "e.g i.e cf al z.b bzw usw ca nr str".split()
+    """
+    dr mr mrs ms prof sr jr st no vs fig approx dept est inc ltd co corp gen sen rep rev hon capt col
+    e.g i.e cf al z.b bzw usw ca nr str
+    """.split()
 )
 """Lower-case words whose full stop doesn't end a sentence."""
-_SOMETIMES = frozenset("a.m p.m etc u.s u.k".split())
+_SOMETIMES = frozenset(["a.m", "p.m", "etc", "u.s", "u.k"])
 """Their full stop ends the sentence when a capital follows."""
 _HARD, _SOFT = ".!?…", ",;:—–"
 _WIDE_HARD, _WIDE_SOFT = "。！？；", "，、："
 _CLOSERS = "\"'”’)]}»*_`」』）】"
 _FENCE = "```"
+_LINKING = frozenset(
+    """
+    and but or so because that which who where when while if as to of in on at for from with by about into over
+    under between through during before after than like
+    """.split()
+)
+"""Words before which a speaker may take breath."""
 
 
 @dataclass(frozen=True)
 class ClauseLimits:
     """When a comma is enough, in characters (a wide character counts as three).
 
-    The first clause is cut at the first comma, so that it is spoken soon; later ones are longer,
-    since they sound better and there is audio to hide behind. `longest` cuts at a space.
+    The first clause is cut at the first comma, so that it is spoken soon, and without one before a
+    linking word after `first_words` words, or after `most_first_words`. Later ones are longer, since
+    they sound better and there is audio to hide behind. `longest` cuts at a space.
     """
 
     first: int = 10
     later: int = 40
     longest: int = 160
+    first_words: int = 3
+    most_first_words: int = 6
 
 
 class ClauseSplitter:
@@ -78,9 +90,20 @@ class ClauseSplitter:
                 return end
         if fence > 0 and text[:fence].strip():
             return fence
+        if not self._spoken_any and fence < 0 and (end := self._first_breath()):
+            return end
         if self._width(limit) > self._limits.longest and fence < 0:
             space = text.rfind(" ", 1, limit)
             return space + 1 if space > 0 else (limit if limit > 2 * self._limits.longest else 0)
+        return 0
+
+    def _first_breath(self) -> int:
+        """Where the very first clause may be cut without a mark: before a linking word, or when it grows long."""
+        words = list(re.finditer(r"\S+\s+", self._text))
+        for count, word in enumerate(words):
+            linking = count >= self._limits.first_words and word.group().strip().lower() in _LINKING
+            if linking or count >= self._limits.most_first_words:
+                return word.start()
         return 0
 
     def _boundary(self, i: int, limit: int) -> int:
@@ -113,14 +136,14 @@ class ClauseSplitter:
         if text[i] != ".":
             return True
         word = re.split(r"[\s(\"“]", text[:i])[-1].lower()
-        if word in ABBREVIATIONS or re.fullmatch(r"([a-z]\.)*[a-z]", word) and word not in _SOMETIMES | {"i"}:
+        if word in ABBREVIATIONS or (re.fullmatch(r"([a-z]\.)*[a-z]", word) and word not in _SOMETIMES | {"i"}):
             return False
         at_line_start = text[:i].rsplit("\n", 1)[-1].strip() == word
         if word.isdigit() and at_line_start:
             return False
         if word in _SOMETIMES:
             rest = text[after:].lstrip()
-            return bool(rest) and rest[0].isupper() or "\n" in text[after:]
+            return (bool(rest) and rest[0].isupper()) or "\n" in text[after:]
         return True
 
     def _long_enough(self, i: int) -> bool:

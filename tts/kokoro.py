@@ -22,7 +22,8 @@ from tts.speech import Pcm, Voice
 _MOST_TOKENS = 509
 _VOCABULARY = dict(
     zip(
-        ';:,.!?—…"()“” \u0303ʣʥʦʨᵝꭧAIOQSTWYᵊabcdefhijklmnopqrstuvwxyzɑɐɒæβɔɕçɖðʤəɚɛɜɟɡɥɨɪʝɯɰŋɳɲɴøɸθœɹɾɻʁɽʂʃʈʧʊʋʌɣɤχʎʒʔˈˌːʰʲ↓→↗↘ᵻ',
+        ';:,.!?—…"()“” \u0303ʣʥʦʨᵝꭧAIOQSTWYᵊabcdefhijklmnopqrstuvwxyz'
+        "ɑɐɒæβɔɕçɖðʤəɚɛɜɟɡɥɨɪʝɯɰŋɳɲɴøɸθœɹɾɻʁɽʂʃʈʧʊʋʌɣɤχʎʒʔˈˌːʰʲ↓→↗↘ᵻ",
         [
             *(1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 31, 33, 35, 36),
             *(39, 41, 42, 43, 44, 45, 46, 47, 48, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65),
@@ -75,9 +76,7 @@ class KokoroSynthesizer:
         """See `Synthesizer`."""
         return self._names
 
-    async def speak(
-        self, text: str, voice: Voice, *, deadline: float = float("inf")
-    ) -> AsyncGenerator[Pcm, None]:
+    async def speak(self, text: str, voice: Voice, *, deadline: float = float("inf")) -> AsyncGenerator[Pcm, None]:
         """See `Synthesizer`. A clause longer than 509 phonemes comes in several chunks."""
         name = self._name(voice)
         try:
@@ -123,8 +122,7 @@ class KokoroSynthesizer:
             "style": style.reshape(1, 256),
             "speed": np.array([speed], np.float32),
         }
-        audio = np.asarray(self._session.run(None, feed)[0], np.float32).ravel()
-        return audio
+        return np.asarray(self._session.run(None, feed)[0], np.float32).ravel()
 
     def _inputs(self) -> set[str]:
         return {entry.name for entry in self._session.get_inputs()}

@@ -129,9 +129,7 @@ class PiperSynthesizer:
         """See `Synthesizer`."""
         return self._voices
 
-    async def speak(
-        self, text: str, voice: Voice, *, deadline: float = float("inf")
-    ) -> AsyncGenerator[Pcm, None]:
+    async def speak(self, text: str, voice: Voice, *, deadline: float = float("inf")) -> AsyncGenerator[Pcm, None]:
         """See `Synthesizer`. One chunk a sentence."""
         request = {"speak": text, "speed": voice.speed}
         if voice.name in self._voices and len(self._voices) > 1:

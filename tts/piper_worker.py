@@ -52,7 +52,7 @@ def answer(voice: PiperVoice | None, phonemizer: EspeakPhonemizer, request: dict
             for chunk in voice.synthesize(request["speak"], config):
                 audio = chunk.audio_int16_bytes
                 tell(audio, bytes=len(audio))
-    except Exception as error:  # one bad clause must not end the process
+    except Exception as error:  # noqa: BLE001 - one bad clause must not end the process
         tell(error=f"{type(error).__name__}: {error}")
         return
     tell(done=True)

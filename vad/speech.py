@@ -54,7 +54,7 @@ class SpeechThresholds:
     start: float = 0.5
     stop: float = 0.35
     start_windows: int = 3
-    stop_windows: int = 3
+    stop_windows: int = 2
 
 
 class SpeechTracker:

@@ -48,7 +48,7 @@ class WebRtcDetector:
         steps = len(data) // _STEP
         self._rest = stream[steps * _STEP :]
         votes = [self._vad.is_speech(data[i * _STEP : (i + 1) * _STEP].tobytes(), 16_000) for i in range(steps)]
-        return sum(votes) / max(1, len(votes))
+        return float(sum(votes)) / max(1, len(votes))
 
 
 class GatedDetector:
@@ -58,9 +58,7 @@ class GatedDetector:
     opens, so that its state and the first syllable are as if it had listened all along.
     """
 
-    def __init__(
-        self, gate: SpeechDetector, judge: SpeechDetector, *, hold: float = 0.6, replay: int = 10
-    ) -> None:
+    def __init__(self, gate: SpeechDetector, judge: SpeechDetector, *, hold: float = 0.6, replay: int = 10) -> None:
         self._gate, self._judge = gate, judge
         self._hold = round(hold / WINDOW_SECONDS)
         self._open_for = 0

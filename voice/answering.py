@@ -167,9 +167,7 @@ class Answering:
         self, reply: Reply, text: str, outcome: Literal["completed", "cancelled", "failed"], reason: str
     ) -> None:
         spoken = reply.playout is not None
-        await self._leg.notify(
-            ReplyEnded(reply.reply_id, reply.item_id, text, outcome, reason, spoken, reply.deltas)
-        )
+        await self._leg.notify(ReplyEnded(reply.reply_id, reply.item_id, text, outcome, reason, spoken, reply.deltas))
 
 
 async def _cancel(reply: Reply) -> None:

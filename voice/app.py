@@ -73,6 +73,8 @@ class Service:
         self.failure: str = ""
         self._calls: dict[str, Call] = {}
         self._held = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     @property
     def ready(self) -> bool:
@@ -107,6 +109,7 @@ class Service:
         )
         call = Call(new_id("call"), leg, own, self.settings.call_settings(), self.observer)
         self._calls[call.call_id] = call
+        self._idle.clear()
         self.observer.call_began(call.call_id, leg.kind)
         try:
             with structlog.contextvars.bound_contextvars(call_id=call.call_id):
@@ -116,6 +119,8 @@ class Service:
             call.record.reason = call.record.reason or "internal error"
         finally:
             del self._calls[call.call_id]
+            if not self._calls:
+                self._idle.set()
             await hold.release()
             now = asyncio.get_running_loop().time()
             self.observer.call_ended(call.record, now - call.record.started)
@@ -129,8 +134,7 @@ class Service:
         for call in list(self._calls.values()):
             call.hang_up("service stopping")
         async with asyncio.timeout(DRAIN):
-            while self._calls:
-                await asyncio.sleep(0.05)
+            await self._idle.wait()
 
 
 @asynccontextmanager
@@ -154,9 +158,7 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
 
 def _recognizer(settings: Settings) -> WhisperRecognizer:
     directory = settings.asr.path or CATALOGUE.folder(settings.asr.model, settings.models.directory)
-    return WhisperRecognizer(
-        directory, Scheduler("asr"), threads=settings.asr.threads, device=settings.asr.device
-    )
+    return WhisperRecognizer(directory, Scheduler("asr"), threads=settings.asr.threads, device=settings.asr.device)
 
 
 def _chat(settings: Settings) -> ChatModel:

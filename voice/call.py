@@ -49,7 +49,7 @@ from voice.hearing import Decoded, Hearing
 from voice.inbox import Inbox, Tick
 from voice.observe import Observer
 from voice.records import CallRecord, OpenTurn, Outcome
-from voice.reply import RECOGNITION_FAILED, failing, fixed
+from voice.reply import RECOGNITION_FAILED, fixed
 from voice.requests import apply_request
 from voice.session import CallSettings
 from voice.turn_taking import (
@@ -69,9 +69,9 @@ from voice.turn_taking import (
     Interrupt,
     Phase,
     PrepareReply,
-    RecognitionFailed,
     Recognise,
     Recognised,
+    RecognitionFailed,
     TurnOver,
     TurnTaking,
 )
@@ -91,7 +91,7 @@ class CallEngines:
     languages: frozenset[str]
 
 
-class _HungUp(Exception):
+class _HungUpError(Exception):
     """Ends the call's task group; carries the reason."""
 
 
@@ -124,7 +124,7 @@ class Call:
                 await self._begin()
                 while True:
                     await self._handle(await self._inbox.get())
-        except* _HungUp as ended:
+        except* _HungUpError as ended:
             self.record.reason = str(ended.exceptions[0])
         finally:
             self.hearing.close()
@@ -136,8 +136,6 @@ class Call:
     def hang_up(self, reason: str) -> None:
         """End the call from outside its loop: the service is stopping."""
         self._inbox.post(HangUp(reason))
-
-    # ---- set-up ------------------------------------------------------------------------------
 
     def _assemble(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
@@ -175,8 +173,6 @@ class Call:
             await self.leg.notify(CallTrouble(error.code, str(error)))
         await self._inbox.put(HangUp("client gone"))
 
-    # ---- the loop ----------------------------------------------------------------------------
-
     async def _handle(self, event: "AudioFrame | Request | Decoded | ReplyAudible | ReplyFinished | Tick") -> None:
         match event:
             case AudioFrame():
@@ -190,7 +186,7 @@ class Call:
             case Tick(now):
                 self._watch_clock(now)
             case HangUp(reason):
-                raise _HungUp(reason)
+                raise _HungUpError(reason)
             case _:
                 self._active = asyncio.get_running_loop().time()
                 await apply_request(self, event)
@@ -310,8 +306,8 @@ class Call:
         self.hearing.close()
         if turn is None:
             return
-        said, heard, stamps = ("", "", {}) if ended is None else (
-            ended.reply.text.strip(), ended.heard_text, ended.reply.stamps
+        said, heard, stamps = (
+            ("", "", {}) if ended is None else (ended.reply.text.strip(), ended.heard_text, ended.reply.stamps)
         )
         measured = turn.close(self.call_id, outcome, said, heard, stamps)
         if measured is not None:
@@ -341,7 +337,7 @@ class Call:
     async def _apologise(self) -> None:
         await self.leg.notify(CallTrouble(RECOGNITION_FAILED.code, str(RECOGNITION_FAILED)))
         await self.talk_about(AgentAsked())
-        self.answering.say(failing(RECOGNITION_FAILED), self.settings)
+        self.answering.say(fixed(RECOGNITION_FAILED), self.settings)
         await self.answering.release()
 
     async def _audible(self, reply_id: str, at: float) -> None:
@@ -380,9 +376,9 @@ class Call:
 
     def _watch_clock(self, now: float) -> None:
         if now - self.record.started > self.settings.max_duration:
-            raise _HungUp("maximum duration reached")
+            raise _HungUpError("maximum duration reached")
         if self.answering.reply is None and now - self._active > self.settings.idle_timeout:
-            raise _HungUp("idle")
+            raise _HungUpError("idle")
 
     def adopt(self, settings: CallSettings) -> None:
         """Run by these settings from now on."""

@@ -72,7 +72,8 @@ class Catalogue:
         for file in model.files:
             if not (directory / name / file.path).is_file():
                 raise ModelError(
-                    f"model {name} is not complete in {directory}: {file.path} is missing; run `halfsecond models pull {name}`"
+                    f"model {name} is not complete in {directory}: {file.path} is missing; "
+                    f"run `halfsecond models pull {name}`"
                 )
         return directory / name
 
@@ -89,9 +90,7 @@ def load_catalogue(text: str) -> Catalogue:
                 **{
                     **entry,
                     "files": tuple(
-                        ModelFile(
-                            **{"hub": "", **file, "parts": tuple(Part(*part) for part in file.get("parts", ()))}
-                        )
+                        ModelFile(**{"hub": "", **file, "parts": tuple(Part(*part) for part in file.get("parts", ()))})
                         for file in entry["files"]
                     ),
                 }

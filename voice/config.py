@@ -37,7 +37,7 @@ class AsrConfig(_Section):
     model: str = Field("whisper-base", description="a model of the catalogue (`halfsecond models list`)")
     path: Path | None = Field(None, description="folder of a CTranslate2 Whisper model; wins over `model`")
     language: str = Field("en", description='what callers speak: a code such as "en" or "zh", or "auto"')
-    threads: int = Field(2, ge=1, le=64, description="CPU threads of one decode")
+    threads: int = Field(1, ge=1, le=64, description="CPU threads of one decode")
     device: Literal["cpu", "cuda"] = Field("cpu", description="cuda needs the gpu extra")
 
 
@@ -51,7 +51,7 @@ class LlmConfig(_Section):
     api_key: SecretStr = Field(SecretStr(""), description="key for `base_url`")
     timeout: Seconds = Field(20.0, description="seconds without a token after which a server counts as failed")
     context: int = Field(2048, ge=512, le=131072, description="tokens of context for each call")
-    threads: int = Field(2, ge=1, le=64, description="CPU threads of llama.cpp")
+    threads: int = Field(2, ge=1, le=64, description="CPU threads for reading the prompt; words are generated on half")
     gpu_layers: int = Field(0, ge=0, description="layers on the GPU (needs a GPU build of xllamacpp)")
     temperature: float = Field(0.3, ge=0, le=2, description="0: always the likeliest words")
     max_tokens: int = Field(120, ge=1, le=4096, description="longest reply")
@@ -103,9 +103,7 @@ class WebRtcConfig(_Section):
 class Settings(BaseSettings):
     """All settings. Fields without a section are the service's own."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="HALFSECOND_", env_nested_delimiter="__", extra="forbid", frozen=True
-    )
+    model_config = SettingsConfigDict(env_prefix="HALFSECOND_", env_nested_delimiter="__", extra="forbid", frozen=True)
 
     host: str = Field("127.0.0.1", description="address to listen on; anything but loopback needs an api_key")
     port: int = Field(8080, ge=0, le=65535, description="TCP port; 0 takes a free one")

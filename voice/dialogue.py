@@ -1,4 +1,4 @@
-"""What was said in a call, as the next answer must know it: the caller's turns, and of the agent's only what was heard."""
+"""What was said in a call, as the next answer must know it: of the agent's words only those that were heard."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -33,9 +33,9 @@ def origin_is_good(settings: Settings, request: web.Request) -> bool:
     Without this any web page could use a service on the visitor's own machine. On loopback the Host
     header must be a loopback name too, since a hostile name can be made to resolve to 127.0.0.1.
     """
-    if is_loopback(settings.host) and not settings.api_key.get_secret_value():
-        if not is_loopback(urlsplit(f"//{request.host}").hostname or ""):
-            return False
+    keyless = is_loopback(settings.host) and not settings.api_key.get_secret_value()
+    if keyless and not is_loopback(urlsplit(f"//{request.host}").hostname or ""):
+        return False
     origin = request.headers.get("Origin")
     if origin is None or origin in settings.allowed_origins:
         return True

@@ -95,10 +95,10 @@ class Hearing:
             for event in activity
         ]
         self._over = False if any(isinstance(event, CallerSpoke) for event in events) else self._over
-        if not self._over and not self._tracker.speaking:
-            if self.rule.decide(self._tracker.last_speech, self.now) is not None:
-                self._over = True
-                events.append(TurnOver())
+        waiting = not self._over and not self._tracker.speaking
+        if waiting and self.rule.decide(self._tracker.last_speech, self.now) is not None:
+            self._over = True
+            events.append(TurnOver())
         return events
 
     def begin(self, at: float) -> None:

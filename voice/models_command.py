@@ -59,7 +59,7 @@ class _Bars:
     def at(self, done: int, total: int | None = None) -> None:
         """See `fetch.Progress`."""
         if self._task is not None:
-            self._bars.update(self._task, completed=done, **({"total": total} if total else {}))
+            self._bars.update(self._task, completed=done, total=total or self._bars.tasks[self._task].total)
 
     def note(self, text: str) -> None:
         """See `fetch.Progress`."""
@@ -125,7 +125,9 @@ def _verify(names: Sequence[str], settings: Settings, console: Console) -> int:
             console.print(f"{model.name}/{found.file.path}: {found.state}", style="red")
         console.print(f"{model.name}: checked {len(model.files)} files")
     if bad:
-        console.print(f"{bad} files are not as they should be; `halfsecond models pull` fetches them again", style="red")
+        console.print(
+            f"{bad} files are not as they should be; `halfsecond models pull` fetches them again", style="red"
+        )
     return 1 if bad else 0
 
 

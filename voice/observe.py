@@ -57,7 +57,9 @@ class Observer:
         )
         self._turns = Counter("halfsecond_turns", "Turns by outcome.", ["outcome", "transport"], registry=self.registry)
         self._active = Gauge("halfsecond_calls_active", "Calls in progress.", registry=self.registry)
-        self._calls = Counter("halfsecond_calls", "Calls ended, by reason.", ["transport", "reason"], registry=self.registry)
+        self._calls = Counter(
+            "halfsecond_calls", "Calls ended, by reason.", ["transport", "reason"], registry=self.registry
+        )
         self._refused = Counter("halfsecond_calls_refused", "Calls refused.", ["reason"], registry=self.registry)
         self._lag = Gauge(
             "halfsecond_event_loop_lag_seconds", "How late the event loop ran its last timer.", registry=self.registry
@@ -73,7 +75,12 @@ class Observer:
         self._turns.labels(turn.outcome.value, transport).inc()
         if turn.timings.first_sent is None:
             return
-        names = {"endpoint": "endpoint_ms", "asr": "asr_final_ms", "llm": "llm_first_token_ms", "tts": "tts_first_audio_ms"}
+        names = {
+            "endpoint": "endpoint_ms",
+            "asr": "asr_final_ms",
+            "llm": "llm_first_token_ms",
+            "tts": "tts_first_audio_ms",
+        }
         for stage, name in names.items():
             if (value := measured[name]) is not None:
                 self._stage.labels(stage, transport).observe(value / 1000)

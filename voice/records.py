@@ -66,9 +66,7 @@ class OpenTurn:
         if self.timings is not None:
             self.timings = self.timings.stamp(**at)
 
-    def close(
-        self, call_id: str, outcome: Outcome, said: str, heard: str, stamps: Mapping[str, float]
-    ) -> Turn | None:
+    def close(self, call_id: str, outcome: Outcome, said: str, heard: str, stamps: Mapping[str, float]) -> Turn | None:
         """The finished record; None if the caller never fell silent."""
         if self.timings is None:
             return None

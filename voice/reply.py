@@ -79,9 +79,7 @@ class Reply:
             stages.create_task(self._voice(clauses, speaker))
             stages.create_task(self.playout.run(self.gate))
 
-    async def _think(
-        self, source: AsyncGenerator[str, None], clauses: asyncio.Queue[str | None], apology: str
-    ) -> None:
+    async def _think(self, source: AsyncGenerator[str, None], clauses: asyncio.Queue[str | None], apology: str) -> None:
         splitter = ClauseSplitter()
         try:
             async for delta in self._timed(source):
@@ -132,6 +130,8 @@ class Reply:
             self.stamp("tts_started")
             async with contextlib.aclosing(speaker.synthesizer.speak(said, speaker.voice)) as audio:
                 async for pcm in audio:
+                    if "tts_first_audio" not in self.stamps:
+                        pcm = without_lead(pcm, speaker.synthesizer.rate)
                     self.stamp("tts_first_audio")
                     await playout.put(text, pcm)
                     text = ""
@@ -139,15 +139,20 @@ class Reply:
             await playout.put(text, np.zeros(0, np.float32), ends=True)
 
 
-async def fixed(text: str) -> AsyncGenerator[str, None]:
-    """A reply whose text is known: a greeting, an apology."""
-    yield text
+def without_lead(pcm: Pcm, rate: int) -> Pcm:
+    """Audio without the silence before its first sound, of which 10 ms stay: a caller waits for sound, not samples."""
+    loud = np.flatnonzero(np.abs(pcm) > 0.01)
+    if not loud.size:
+        return pcm
+    return pcm[max(0, int(loud[0]) - rate // 100) :]
 
 
-async def failing(error: EngineError) -> AsyncGenerator[str, None]:
-    """A reply that can't be made: fails as an engine would, so that it is said and recorded alike."""
-    raise error
-    yield ""
+async def fixed(*parts: str | EngineError) -> AsyncGenerator[str, None]:
+    """A reply whose text is known, such as a greeting; an error among the parts breaks it as an engine would."""
+    for part in parts:
+        if isinstance(part, EngineError):
+            raise part
+        yield part
 
 
 RECOGNITION_FAILED = EngineError(Stage.ASR, "the recogniser failed", retryable=True)

@@ -15,7 +15,7 @@ from voice.observe import Observer, set_up_log
 log = structlog.get_logger("halfsecond")
 
 
-class _Stop(Exception):
+class _StopError(Exception):
     """Ends the process's task group."""
 
 
@@ -41,8 +41,8 @@ async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = N
                 await _run(settings, service, runner, stop, started)
             finally:
                 await runner.cleanup()
-            raise _Stop
-    except* _Stop:
+            raise _StopError
+    except* _StopError:
         pass
     return 0
 

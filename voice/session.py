@@ -31,9 +31,7 @@ class CallSettings:
 
     def changed(self, options: SessionOptions) -> "CallSettings":
         """With the options that were given; the rest stays."""
-        given = {
-            f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None
-        }
+        given = {f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None}
         return replace(self, **given)
 
     def options(self) -> SessionOptions:

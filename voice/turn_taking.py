@@ -92,16 +92,7 @@ class AgentAsked:
     """Somebody else than the caller's turn made the agent speak (a greeting, the client)."""
 
 
-Event = (
-    CallerSpoke
-    | CallerFellSilent
-    | TurnOver
-    | Recognised
-    | RecognitionFailed
-    | AgentHeard
-    | AgentDone
-    | AgentAsked
-)
+Event = CallerSpoke | CallerFellSilent | TurnOver | Recognised | RecognitionFailed | AgentHeard | AgentDone | AgentAsked
 
 # ---- commands --------------------------------------------------------------------------------
 
@@ -158,15 +149,7 @@ class Apologise:
 
 
 Command = (
-    BeginTurn
-    | ContinueTurn
-    | Recognise
-    | PrepareReply
-    | CommitTurn
-    | DropReply
-    | Interrupt
-    | AbandonTurn
-    | Apologise
+    BeginTurn | ContinueTurn | Recognise | PrepareReply | CommitTurn | DropReply | Interrupt | AbandonTurn | Apologise
 )
 
 

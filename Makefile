@@ -1,0 +1,50 @@
+# Two commands are all a newcomer needs: `make serve` and `make test`. Each does its own set-up.
+VENV := .venv
+BIN := $(VENV)/bin
+LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
+STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+
+.PHONY: serve test lint format bench lock clean install
+
+serve: $(STAMP) ## install, pull the models and serve on http://127.0.0.1:8080/
+	@$(BIN)/halfsecond models pull
+	@exec $(BIN)/halfsecond serve $(ARGS)
+
+test: lint ## everything: lint, types, architecture, unit, models, browser
+	@sh scripts/system-packages.sh chromium
+	@sh scripts/system-packages.sh npm
+	@$(BIN)/halfsecond models pull whisper-base smollm2-135m piper-joe kokoro
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(DEV) ## format check, lint, types, import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(DEV) ## reformat the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(DEV) ## measure latency, accuracy and memory on this machine
+	@$(BIN)/halfsecond models pull
+	@$(BIN)/python -m loadtest.bench $(ARGS)
+
+lock: $(DEV) ## renew the lock file from pyproject.toml
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile $(LOCK) -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml
+
+install: $(STAMP)
+
+$(STAMP): requirements.lock pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(VENV) run
+	@touch $@
+
+$(DEV): requirements-dev.lock pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(VENV) dev
+	@touch $@ $(STAMP)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
