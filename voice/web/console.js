@@ -2,6 +2,8 @@
 const $ = (id) => document.getElementById(id);
 const state = { peer: null, channel: null, mic: null, facts: null, items: new Map(), latencies: [], meters: [], key: sessionStorage.getItem("key") || "" };
 
+window.halfsecond = state; // for the developer's console and the tests
+
 const headers = () => (state.key ? { Authorization: `Bearer ${state.key}` } : {});
 function status(text, kind) { $("status").textContent = text; $("status").dataset.state = kind; }
 
@@ -27,6 +29,7 @@ function fill(select, values, chosen, label = (v) => v) {
 function session() {
   return {
     type: "realtime",
+    ...(state.instructions ? { instructions: state.instructions } : {}),
     audio: { input: { transcription: { language: $("language").value } }, output: { voice: $("voice").value } },
   };
 }

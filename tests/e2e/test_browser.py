@@ -1,0 +1,89 @@
+"""The console in headless Chromium, with a recording as its microphone."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tests.conftest import Server, recording
+
+pytestmark = [pytest.mark.models, pytest.mark.browser]
+
+QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
+CALL = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", "--autoplay-policy=no-user-gesture-required"]
+
+
+@pytest.fixture
+def browse(server: Server, tmp_path: Path) -> Callable:
+    """Opens the console with this sound as its microphone, once and not in a loop."""
+
+    @contextmanager
+    def opened(sound: np.ndarray, **context) -> Iterator[Page]:
+        clip = tmp_path / "microphone.wav"
+        soundfile.write(clip, sound, 48_000, subtype="PCM_16")
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(
+                executable_path=shutil.which("chromium") or "chromium",
+                args=["--no-sandbox", *QUIET, *CALL, f"--use-file-for-fake-audio-capture={clip}%noloop"],
+            )
+            page = browser.new_page(**context)
+            page.on("pageerror", lambda error: pytest.fail(f"the page broke: {error}"))
+            page.goto(server.url("/"))
+            expect(page.locator("#voice option")).not_to_have_count(0)
+            yield page
+            browser.close()
+
+    return opened
+
+
+def test_a_person_talks_is_answered_and_interrupts(browse: Callable) -> None:
+    question, over = recording("sb_spk1_snt5", 48_000), recording("en_living_room_lamp", 48_000)
+    sound = np.concatenate([np.zeros(48_000 * 4, np.float32), question, np.zeros(int(48_000 * 2.2), np.float32), over, np.zeros(48_000 * 8, np.float32)])
+    with browse(sound) as page:
+        page.get_by_role("button", name="Call", exact=True).click()
+        expect(page.locator("#status")).to_have_text("in a call", timeout=15_000)
+        expect(page.locator(".say.agent").first).to_contain_text("help you", timeout=10_000)
+        expect(page.locator(".say.you").first).to_contain_text("best part of the week", timeout=15_000)
+        expect(page.locator(".say.agent").nth(1)).to_be_visible(timeout=10_000)
+        expect(page.locator(".say.you").nth(1)).to_contain_text("living room lamp", timeout=20_000)
+        expect(page.locator(".turn")).not_to_have_count(0, timeout=20_000)
+        expect(page.locator(".turn .bar i").first).to_be_visible()
+        received = page.evaluate(
+            """async () => { const stats = await window.halfsecond.peer.getStats(); let n = 0;
+            stats.forEach((s) => { if (s.type === "inbound-rtp") n = s.totalAudioEnergy; }); return n; }"""
+        )
+        assert received > 0, "no agent audio reached the page"
+        page.get_by_role("button", name="Hang up").click()
+        expect(page.locator("#status")).to_have_text("the call ended")
+
+
+def test_barge_in_strikes_out_what_was_not_heard(browse: Callable) -> None:
+    over = recording("en_living_room_lamp", 48_000)
+    sound = np.concatenate([np.zeros(48_000 * 3, np.float32), recording("ds_home", 48_000), np.zeros(int(48_000 * 1.9), np.float32), over, np.zeros(48_000 * 9, np.float32)])
+    with browse(sound) as page:
+        page.evaluate("window.halfsecond.instructions = 'Tell a very long story, in many sentences.'")
+        page.get_by_role("button", name="Call", exact=True).click()
+        expect(page.locator(".say.agent.cut s").first).to_be_visible(timeout=25_000)
+
+
+def test_mute_keeps_the_caller_unheard(browse: Callable, server: Server) -> None:
+    sound = np.concatenate([np.zeros(48_000 * 4, np.float32), recording("sb_spk1_snt5", 48_000), np.zeros(48_000 * 5, np.float32)])
+    with browse(sound) as page:
+        page.get_by_role("button", name="Call", exact=True).click()
+        expect(page.locator("#status")).to_have_text("in a call", timeout=15_000)
+        page.get_by_role("button", name="Mute").click()
+        expect(page.get_by_role("button", name="Unmute")).to_have_attribute("aria-pressed", "true")
+        page.wait_for_timeout(8_000)
+        expect(page.locator(".say.you")).to_have_count(0)
+
+
+def test_the_page_fits_a_phone(browse: Callable) -> None:
+    with browse(np.zeros(48_000, np.float32), viewport={"width": 360, "height": 740}) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        for name in ("Call", "Mute", "Hang up"):
+            expect(page.get_by_role("button", name=name, exact=True)).to_be_in_viewport()
