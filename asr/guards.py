@@ -53,6 +53,10 @@ _INVENTED = {
 """Phrases known from Whisper's training captions; dropped only where the evidence is weak too."""
 
 
+_DIGITS = frozenset("zero oh one two three four five six seven eight nine double".split())
+"""Words that people do say four times in a row."""
+
+
 def token_bound(seconds: float) -> int:
     """The most tokens that speech of this length can need: about 8 a second and 8 to spare."""
     return int(seconds * TOKENS_A_SECOND) + SPARE_TOKENS
@@ -64,7 +68,7 @@ def loops(text: str) -> bool:
     for size in range(1, 9):
         for start in range(len(words) - 3 * size + 1):
             run = words[start : start + size]
-            if not any(run) or (size == 1 and (len(run[0]) <= 1 or run[0].isdigit())):
+            if not any(run) or (size == 1 and (len(run[0]) <= 1 or run[0].isdigit() or run[0] in _DIGITS)):
                 continue
             again = words[start + size : start + 3 * size]
             if again == run * 2 and (size > 2 or words[start + 3 * size : start + 4 * size] == run):

@@ -25,22 +25,20 @@ def estimated_tokens(message: Message) -> int:
 
 
 def fit(messages: list[Message], budget: int, *, keep: float = 0.5) -> list[Message]:
-    """The messages that fit `budget` tokens: the system prompt, then the newest.
+    """The messages that fit `budget` tokens: the system prompt, then the newest, from a user's turn on.
 
-    Once over the budget, history is cut to `keep` of it at the start of a user's turn, so that the
-    cut happens rarely. The last message always stays.
+    The cut is found by going through the conversation as it grew: whenever it went over the budget,
+    it was cut to `keep` of it. So the cut stays where it is for many turns. The last message always stays.
     """
-    total = sum(map(estimated_tokens, messages))
-    if total <= budget or len(messages) <= 2:
-        return messages
     system = [m for m in messages[:1] if m.role == "system"]
     history = messages[len(system) :]
-    room = budget * keep - sum(map(estimated_tokens, system))
-    first = len(history) - 1
-    used = estimated_tokens(history[first])
-    while first > 0 and used + estimated_tokens(history[first - 1]) <= room:
-        first -= 1
-        used += estimated_tokens(history[first])
-    while first < len(history) - 1 and history[first].role != "user":
-        first += 1
+    base = sum(map(estimated_tokens, system))
+    first, used = 0, base
+    for i, message in enumerate(history):
+        used += estimated_tokens(message)
+        if used <= budget:
+            continue
+        while first < i and (used > budget * keep or history[first].role != "user"):
+            used -= estimated_tokens(history[first])
+            first += 1
     return [*system, *history[first:]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 ABBREVIATIONS = frozenset(
     """
-    dr mr mrs ms prof sr jr st no vs fig approx dept est inc ltd co corp gen sen rep rev hon capt col
+    dr mr mrs ms prof sr jr st vs fig approx dept est inc ltd co corp gen sen rep rev hon capt col
     e.g i.e cf al z.b bzw usw ca nr str
     """.split()
 )
@@ -143,7 +143,9 @@ class ClauseSplitter:
             return False
         if word in _SOMETIMES:
             rest = text[after:].lstrip()
-            return (bool(rest) and rest[0].isupper()) or "\n" in text[after:]
+            return (bool(rest) and rest[0].isupper()) or text[after] == "\n"
+        if word == "no":
+            return not text[after:].lstrip()[:1].isdigit()
         return True
 
     def _long_enough(self, i: int) -> bool:

@@ -1,0 +1,164 @@
+"""Agreement, guards and the incremental decode policy, without a model."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asr.agreement import agreed_prefix, cut_after
+from asr.guards import Judgement, doubled, judge, loops, token_bound
+from asr.incremental import DecodeJob, DecodePolicy, IncrementalTranscript
+from asr.transcript import Transcript, Word
+
+FRAME = np.zeros(320, np.float32)
+
+
+def words(text: str, per_word: float = 0.5) -> tuple[Word, ...]:
+    return tuple(Word(f" {w}", i * per_word, (i + 0.8) * per_word) for i, w in enumerate(text.split()))
+
+
+def test_two_hypotheses_agree_up_to_their_first_difference() -> None:
+    assert agreed_prefix(words("The quick, brown fox"), words("the quick brown dog runs")) == 3
+    assert agreed_prefix((), words("a")) == 0
+
+
+def test_the_cut_falls_behind_a_sentence_rather_than_inside_one() -> None:
+    said = words("one two three. four five six seven eight")
+    assert cut_after(said, 6, earliest=0.5, latest=3.0) == 3
+    assert cut_after(said, 0, earliest=0.5, latest=3.0) == 0
+    assert cut_after(said, 6, earliest=5.0, latest=9.0) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["you you you you", "BAH! BAH! BAH! BAH! BAH!", "so that it so that it so that it so that it", "哈哈哈哈哈哈哈哈哈哈"]
+)
+def test_loops_are_noticed(text: str) -> None:
+    assert loops(text)
+
+
+@pytest.mark.parametrize("text", ["one one nine zero zero zero zero", "no no no", "very, very good", "ha ha"])
+def test_people_who_repeat_themselves_are_not_loops(text: str) -> None:
+    assert not loops(text)
+
+
+def test_a_phrase_said_twice_is_asked_for_again_and_then_believed() -> None:
+    text = "turn on the living room lamp turn on the living room"
+    assert doubled(text)
+    assert not doubled("turn on the lamp in the living room")
+    assert judge(Transcript(text, log_probability=-0.2), 3.0, last_try=False).judgement is Judgement.RETRY
+    assert judge(Transcript(text, log_probability=-0.2), 3.0, last_try=True).judgement is Judgement.KEEP
+
+
+def test_invented_phrases_need_weak_evidence_to_be_dropped() -> None:
+    weak = Transcript("Thank you.", log_probability=-0.9, no_speech_probability=0.5)
+    assert judge(weak, 0.4, last_try=False).judgement is Judgement.DROP
+    strong = Transcript("Thank you.", log_probability=-0.2, no_speech_probability=0.05)
+    assert judge(strong, 0.6, last_try=False).judgement is Judgement.KEEP
+
+
+def test_text_cannot_be_longer_than_its_speech() -> None:
+    assert token_bound(2.0) == 24
+    assert judge(Transcript("x" * 9, truncated=True), 2.0, last_try=False).judgement is Judgement.RETRY
+
+
+class Speech:
+    """Feeds an utterance; decodes by a given text that is spoken one word every half second."""
+
+    def __init__(self, text: str, policy: DecodePolicy | None = None) -> None:
+        self.said = words(text)
+        self.policy = policy or DecodePolicy()
+        self.transcript = IncrementalTranscript(0.0, self.policy)
+        self.now = 0.0
+        self.jobs: list[DecodeJob] = []
+
+    def feed(self, seconds: float, probability: float = 0.9) -> None:
+        for _ in range(round(seconds / 0.02)):
+            self.transcript.push(FRAME, probability)
+            self.now += 0.02
+            if probability > 0.5:
+                self.transcript.spoke_until(self.now)
+                if job := self.transcript.partial_job():
+                    self.decode(job)
+
+    def decode(self, job: DecodeJob) -> None:
+        self.jobs.append(job)
+        inside = [w for w in self.said if job.start - 1e-6 <= w.start and w.end <= job.end + 1e-6]
+        timed = tuple(Word(w.text, w.start - job.start, w.end - job.start) for w in inside)
+        text = "".join(w.text for w in inside)
+        self.transcript.complete(job, Transcript(text, timed if job.want_words else ()))
+
+    def finish(self) -> str:
+        while True:
+            job = self.transcript.final_job()
+            self.decode(job)
+            if not job.cut:
+                return self.transcript.heard(final=True).text
+
+
+def numbered(count: int) -> str:
+    return " ".join(f"w{i}" for i in range(count))
+
+
+@pytest.mark.parametrize("seconds", [2, 8, 20, 60, 150])
+def test_nothing_is_lost_or_doubled_at_the_seams_however_long_the_speech(seconds: int) -> None:
+    speech = Speech(numbered(seconds * 2))
+    speech.feed(seconds)
+    assert speech.finish() == numbered(seconds * 2)
+    assert all(len(job.pcm) / 16_000 <= speech.policy.longest + 0.1 for job in speech.jobs)
+
+
+def test_the_final_pass_of_a_long_utterance_has_only_the_tail_to_do() -> None:
+    speech = Speech(numbered(80))
+    speech.feed(40)
+    speech.finish()
+    assert len(speech.jobs[-1].pcm) / 16_000 < 10
+
+
+def test_speech_that_goes_on_after_a_real_pause_commits_what_came_before() -> None:
+    speech = Speech(numbered(12))
+    speech.feed(4.0)
+    speech.feed(0.5, 0.0)
+    speech.decode(speech.transcript.final_job())
+    before = speech.transcript.heard()
+    speech.transcript.resumed(speech.now)
+    after = speech.transcript.heard()
+    assert after.text == before.text
+    assert after.committed == len(after.text)
+
+
+def test_a_result_that_comes_after_the_speech_went_on_is_not_taken_for_the_final_one() -> None:
+    speech = Speech(numbered(12))
+    speech.feed(2.0)
+    speech.feed(0.2, 0.0)
+    job = speech.transcript.final_job()
+    speech.transcript.resumed(speech.now)
+    assert not speech.transcript.complete(job, Transcript("stale"))
+    assert "stale" not in speech.transcript.heard().text
+
+
+def test_audio_that_was_not_decoded_at_once_is_decoded_in_pieces() -> None:
+    transcript = IncrementalTranscript(0.0)
+    for _ in range(round(70 / 0.02)):
+        transcript.push(FRAME, 0.9)
+    transcript.spoke_until(70.0)
+    ends, job = [], transcript.final_job()
+    while job.cut:
+        ends.append(job.end)
+        transcript.complete(job, Transcript("x"))
+        job = transcript.final_job()
+    assert len(ends) >= 2
+    assert job.end == pytest.approx(70.0, abs=0.1)
+
+
+@given(st.lists(st.tuples(st.floats(0.02, 6), st.booleans()), min_size=1, max_size=12))
+def test_committed_text_never_changes(pattern: list[tuple[float, bool]]) -> None:
+    speech = Speech(numbered(200))
+    committed = ""
+    for seconds, voiced in pattern:
+        speech.feed(seconds, 0.9 if voiced else 0.1)
+        if not voiced:
+            speech.decode(speech.transcript.final_job())
+            speech.transcript.resumed(speech.now)
+        heard = speech.transcript.heard()
+        assert heard.text[: heard.committed].startswith(committed)
+        committed = heard.text[: heard.committed]
