@@ -141,12 +141,12 @@ class ClauseSplitter:
         at_line_start = text[:i].rsplit("\n", 1)[-1].strip() == word
         if word.isdigit() and at_line_start:
             return False
-        if word in _SOMETIMES:
-            rest = text[after:].lstrip()
-            return (bool(rest) and rest[0].isupper()) or text[after] == "\n"
-        if word == "no":
-            return not text[after:].lstrip()[:1].isdigit()
-        return True
+        if word not in _SOMETIMES | {"no"}:
+            return True
+        upcoming = text[after:].lstrip()[:1]
+        if not upcoming:
+            return text[after] == "\n"
+        return not upcoming.isdigit() if word == "no" else upcoming.isupper()
 
     def _long_enough(self, i: int) -> bool:
         return self._width(i) >= (self._limits.later if self._spoken_any else self._limits.first)

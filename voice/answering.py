@@ -104,9 +104,12 @@ class Answering:
         reply, self.reply = self.reply, None
         if reply is None:
             return None
-        await _cancel(reply)
+        if reply.task is not None:
+            reply.task.cancel()  # before anything is awaited, so that not one more frame goes out
         if self.released:
             await self._leg.flush()
+        await _gone(reply)
+        if self.released:
             await self._end(reply, "", "cancelled", "turn_detected")
         return reply
 
@@ -118,9 +121,11 @@ class Answering:
         reply, self.reply = self.reply, None
         if reply is None:
             return None
+        if reply.task is not None:
+            reply.task.cancel()  # before anything is awaited, so that not one more frame goes out
         unplayed = await self._leg.flush() if flush else 0.0
         now = asyncio.get_running_loop().time()
-        await _cancel(reply)
+        await _gone(reply)
         text = reply.text.strip()
         if reply.playout is not None:
             heard = reply.playout.heard(now, unplayed) if heard is None else heard
@@ -170,10 +175,8 @@ class Answering:
         await self._leg.notify(ReplyEnded(reply.reply_id, reply.item_id, text, outcome, reason, spoken, reply.deltas))
 
 
-async def _cancel(reply: Reply) -> None:
-    """End the reply's task and wait until it is gone."""
-    if reply.task is None or reply.task.done():
-        return
-    reply.task.cancel()
-    with suppress(asyncio.CancelledError):
-        await reply.task
+async def _gone(reply: Reply) -> None:
+    """Wait until the cancelled reply's task has closed its engines."""
+    if reply.task is not None:
+        with suppress(asyncio.CancelledError):
+            await reply.task

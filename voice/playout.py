@@ -30,23 +30,21 @@ class PlayoutBuffer:
         self._frame = rate // 50
         self._waiting: deque[Pcm] = deque()
         self._samples = 0
-        self._ends: list[tuple[str, int]] = []
-        """(clause text, samples of this reply at which it ends)"""
+        self._starts: list[tuple[str, int]] = []
+        """(clause text, sample of this reply at which it starts)"""
         self._queued = 0
         self._complete = False
         self.sent = 0
         """Samples sent."""
 
-    def add(self, text: str, pcm: Pcm, *, ends: bool) -> None:
-        """Append audio of the clause `text` (given with its first audio); `ends`: its last."""
+    def add(self, text: str, pcm: Pcm) -> None:
+        """Append audio; `text` opens the clause it belongs to, and is empty for more of the same clause."""
         if text:
-            self._ends.append((text, self._queued))
+            self._starts.append((text, self._queued))
         if pcm.size:
             self._waiting.append(pcm)
             self._samples += pcm.size
             self._queued += pcm.size
-        if ends and self._ends:
-            self._ends[-1] = (self._ends[-1][0], self._queued)
 
     def finish(self) -> None:
         """No more audio will come: the last, short frame may go."""
@@ -83,12 +81,11 @@ class PlayoutBuffer:
 
     def clauses(self) -> tuple[SpokenClause, ...]:
         """The clauses so far with their lengths in seconds; the last one's as far as it is known."""
-        spoken, before = [], 0
-        for i, (text, end) in enumerate(self._ends):
-            stop = self._queued if i == len(self._ends) - 1 else end
-            spoken.append(SpokenClause(text, (stop - before) / self.rate))
-            before = stop
-        return tuple(spoken)
+        ends = [start for _, start in self._starts[1:]] + [self._queued]
+        return tuple(
+            SpokenClause(text, (end - start) / self.rate)
+            for (text, start), end in zip(self._starts, ends, strict=True)
+        )
 
     def begun(self, heard: float) -> str:
         """The text of all clauses whose audio began within the first `heard` seconds."""
@@ -132,17 +129,17 @@ class Playout:
         """Whether any of it was sent."""
         return self.buffer.sent > 0
 
-    async def put(self, text: str, pcm: Pcm, *, ends: bool = False) -> None:
+    async def put(self, text: str, pcm: Pcm) -> None:
         """Queue audio at the source rate; waits while the buffer is full."""
         await self._room.wait()
-        self.buffer.add(text, self._resampler.push(pcm), ends=ends)
+        self.buffer.add(text, self._resampler.push(pcm))
         if self.buffer.seconds_waiting > BUFFER_SECONDS:
             self._room.clear()
         self._more.set()
 
     def finish(self) -> None:
         """All audio was queued."""
-        self.buffer.add("", self._resampler.push(np.zeros(0, np.float32), last=True), ends=True)
+        self.buffer.add("", self._resampler.push(np.zeros(0, np.float32), last=True))
         self.buffer.finish()
         self._more.set()
 

@@ -111,7 +111,7 @@ class Reply:
                 log.warning("reply failed", stage=error.stage.name, error=str(error))
                 first, self.error = self.error is None, error
                 if first and (saved := speaker.phrases.get(speaker.apology)) is not None:
-                    await self.playout.put(" " + speaker.apology, saved, ends=True)
+                    await self.playout.put(" " + speaker.apology, saved)
                 break
         self.playout.finish()
         while clause is not _END:
@@ -122,7 +122,7 @@ class Reply:
         if saved is not None:
             self.stamp("tts_started")
             self.stamp("tts_first_audio")
-            await playout.put(clause, saved, ends=True)
+            await playout.put(clause, saved)
             return
         said = speakable(clause, speaker.voice.language)
         text = clause
@@ -136,7 +136,7 @@ class Reply:
                     await playout.put(text, pcm)
                     text = ""
         if text:
-            await playout.put(text, np.zeros(0, np.float32), ends=True)
+            await playout.put(text, np.zeros(0, np.float32))
 
 
 def without_lead(pcm: Pcm, rate: int) -> Pcm:
