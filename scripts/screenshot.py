@@ -1,6 +1,6 @@
 """Takes the README's picture of the console: a short real call against a running service.
 
-    python scripts/screenshot.py http://127.0.0.1:8080/ docs/console.png
+python scripts/screenshot.py http://127.0.0.1:8080/ docs/console.png
 """
 
 import shutil

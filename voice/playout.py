@@ -84,7 +84,7 @@ class PlayoutBuffer:
         ends = [start for _, start in self._starts[1:]] + [self._queued]
         return tuple(
             SpokenClause(text, (end - start) / self.rate)
-            for (text, start), end in zip(self._starts, ends, strict=True)
+            for (text, start), end in zip(self._starts, ends, strict=False)
         )
 
     def begun(self, heard: float) -> str:

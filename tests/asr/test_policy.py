@@ -30,7 +30,13 @@ def test_the_cut_falls_behind_a_sentence_rather_than_inside_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["you you you you", "BAH! BAH! BAH! BAH! BAH!", "so that it so that it so that it so that it", "哈哈哈哈哈哈哈哈哈哈"]
+    "text",
+    [
+        "you you you you",
+        "BAH! BAH! BAH! BAH! BAH!",
+        "so that it so that it so that it so that it",
+        "哈哈哈哈哈哈哈哈哈哈",
+    ],
 )
 def test_loops_are_noticed(text: str) -> None:
     assert loops(text)

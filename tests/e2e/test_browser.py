@@ -15,7 +15,11 @@ from tests.conftest import Server, recording
 pytestmark = [pytest.mark.models, pytest.mark.browser]
 
 QUIET = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-quic"]
-CALL = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", "--autoplay-policy=no-user-gesture-required"]
+CALL = [
+    "--use-fake-ui-for-media-stream",
+    "--use-fake-device-for-media-stream",
+    "--autoplay-policy=no-user-gesture-required",
+]
 
 
 @pytest.fixture
@@ -43,7 +47,15 @@ def browse(server: Server, tmp_path: Path) -> Callable:
 
 def test_a_person_talks_is_answered_and_interrupts(browse: Callable) -> None:
     question, over = recording("sb_spk1_snt5", 48_000), recording("en_living_room_lamp", 48_000)
-    sound = np.concatenate([np.zeros(48_000 * 4, np.float32), question, np.zeros(int(48_000 * 2.2), np.float32), over, np.zeros(48_000 * 8, np.float32)])
+    sound = np.concatenate(
+        [
+            np.zeros(48_000 * 4, np.float32),
+            question,
+            np.zeros(int(48_000 * 2.2), np.float32),
+            over,
+            np.zeros(48_000 * 8, np.float32),
+        ]
+    )
     with browse(sound) as page:
         page.get_by_role("button", name="Call", exact=True).click()
         expect(page.locator("#status")).to_have_text("in a call", timeout=15_000)
@@ -64,7 +76,15 @@ def test_a_person_talks_is_answered_and_interrupts(browse: Callable) -> None:
 
 def test_barge_in_strikes_out_what_was_not_heard(browse: Callable) -> None:
     over = recording("en_living_room_lamp", 48_000)
-    sound = np.concatenate([np.zeros(48_000 * 3, np.float32), recording("ds_home", 48_000), np.zeros(int(48_000 * 1.9), np.float32), over, np.zeros(48_000 * 9, np.float32)])
+    sound = np.concatenate(
+        [
+            np.zeros(48_000 * 3, np.float32),
+            recording("ds_home", 48_000),
+            np.zeros(int(48_000 * 1.9), np.float32),
+            over,
+            np.zeros(48_000 * 9, np.float32),
+        ]
+    )
     with browse(sound) as page:
         page.evaluate("window.halfsecond.instructions = 'Tell a very long story, in many sentences.'")
         page.get_by_role("button", name="Call", exact=True).click()
@@ -72,7 +92,9 @@ def test_barge_in_strikes_out_what_was_not_heard(browse: Callable) -> None:
 
 
 def test_mute_keeps_the_caller_unheard(browse: Callable, server: Server) -> None:
-    sound = np.concatenate([np.zeros(48_000 * 4, np.float32), recording("sb_spk1_snt5", 48_000), np.zeros(48_000 * 5, np.float32)])
+    sound = np.concatenate(
+        [np.zeros(48_000 * 4, np.float32), recording("sb_spk1_snt5", 48_000), np.zeros(48_000 * 5, np.float32)]
+    )
     with browse(sound) as page:
         page.get_by_role("button", name="Call", exact=True).click()
         expect(page.locator("#status")).to_have_text("in a call", timeout=15_000)

@@ -148,7 +148,9 @@ async def test_push_to_talk_answers_what_was_committed(server: Server) -> None:
 async def test_long_speech_is_transcribed_whole_even_when_sent_at_once(server: Server) -> None:
     async with connected(server) as connection:
         await until(connection, "session.created")
-        audio = {"input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": 1200, "create_response": False}}}
+        audio = {
+            "input": {"turn_detection": {"type": "server_vad", "silence_duration_ms": 1200, "create_response": False}}
+        }
         await connection.session.update(session={"type": "realtime", "audio": audio})
         await until(connection, "session.updated")
         seen: list = []

@@ -65,7 +65,9 @@ class Caller:
         sdp = self.peer.localDescription.sdp
         async with aiohttp.ClientSession() as http:
             if session is None:
-                request = http.post(server.url("/v1/realtime/calls"), data=sdp, headers={"Content-Type": "application/sdp"})
+                request = http.post(
+                    server.url("/v1/realtime/calls"), data=sdp, headers={"Content-Type": "application/sdp"}
+                )
             else:
                 request = http.post(server.url("/v1/realtime/calls"), json={"sdp": sdp, "session": session})
             async with request as answer:
@@ -140,11 +142,14 @@ async def test_speech_over_the_agent_silences_it_within_a_quarter_second(server:
 
 
 @pytest.mark.parametrize(
-    "body", ["", "not sdp", "v=0\r\n", "v=0\r\no=- 0 0 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\nm=video 9 X 96\r\n", "m=" * 5000]
+    "body",
+    ["", "not sdp", "v=0\r\n", "v=0\r\no=- 0 0 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\nm=video 9 X 96\r\n", "m=" * 5000],
 )
 async def test_a_broken_offer_gets_a_400_that_says_so(server: Server, body: str) -> None:
     async with aiohttp.ClientSession() as http:
-        async with http.post(server.url("/v1/realtime/calls"), data=body, headers={"Content-Type": "application/sdp"}) as answer:
+        async with http.post(
+            server.url("/v1/realtime/calls"), data=body, headers={"Content-Type": "application/sdp"}
+        ) as answer:
             assert answer.status == 400
             assert (await answer.json())["error"]["code"] == "invalid_offer"
         async with http.post(server.url("/v1/realtime/calls"), json={"sdp": body, "session": {"type": 3}}) as answer:

@@ -196,7 +196,10 @@ def test_a_client_that_commits_turns_itself_is_answered_when_it_asks(run_virtual
 
 
 def test_the_clients_truncation_corrects_what_was_heard(run_virtual: Callable) -> None:
-    leg, scene = ScriptedLeg([(1.0, 2.0)], 8.0), Scene(chat=FakeChat(words=["One, two,", " three, four", " five six seven."]))
+    leg, scene = (
+        ScriptedLeg([(1.0, 2.0)], 8.0),
+        Scene(chat=FakeChat(words=["One, two,", " three, four", " five six seven."])),
+    )
 
     async def scenario() -> None:
         original = leg.notify

@@ -106,7 +106,17 @@ def test_without_automatic_answers_a_turn_is_only_committed() -> None:
 
 
 EVENTS = st.sampled_from(
-    [CallerSpoke(1.0), CallerFellSilent(1.5), TurnOver(), HEARD, NOTHING, RecognitionFailed(), AgentHeard(), AgentDone(), AgentAsked()]
+    [
+        CallerSpoke(1.0),
+        CallerFellSilent(1.5),
+        TurnOver(),
+        HEARD,
+        NOTHING,
+        RecognitionFailed(),
+        AgentHeard(),
+        AgentDone(),
+        AgentAsked(),
+    ]
 )
 
 
