@@ -34,12 +34,12 @@ class DecodePolicy:
     hears 30 s at most).
     """
 
-    interval: float = 0.8
+    interval: float = 0.6
     first_after: float = 0.5
     pause: float = 0.25
     settle: float = 3.0
-    agree_from: float = 6.0
-    keep_tail: float = 2.5
+    agree_from: float = 4.0
+    keep_tail: float = 2.0
     longest: float = 24.0
 
 

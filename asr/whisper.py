@@ -45,7 +45,7 @@ class ContextRule:
         return min(_MOST_FRAMES, max(300, frames))
 
 
-FINAL_CONTEXT = ContextRule(floor=8.0, room=3.0)
+FINAL_CONTEXT = ContextRule(floor=9.0, room=3.0)
 SECOND_CONTEXT = ContextRule(floor=15.0, room=5.0)
 """For a transcript that the guards don't believe: half the cost of all 30 s, and it loops no more often."""
 PARTIAL_CONTEXT = ContextRule(floor=6.0, room=2.0)

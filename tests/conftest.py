@@ -68,6 +68,17 @@ class Server:
         lines = self.get("/metrics")[1].splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
 
+    async def idle(self) -> None:
+        """Wait until the service has no call left, as its metrics say."""
+        await eventually(lambda: self.metric("halfsecond_calls_active") == 0)
+
+
+async def eventually(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait for what another process does: there is no event of ours to wait for."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
 
 def free_port() -> int:
     with socket.socket() as probe:

@@ -42,8 +42,8 @@ class ClauseLimits:
     first: int = 10
     later: int = 40
     longest: int = 160
-    first_words: int = 3
-    most_first_words: int = 6
+    first_words: int = 2
+    most_first_words: int = 4
 
 
 class ClauseSplitter:

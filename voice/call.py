@@ -163,7 +163,7 @@ class Call:
         if self.leg.greets:
             await self.begin_reply(None)
         else:
-            self._tasks.create_task(self.answering.prefill(self.settings, ""))
+            self._warm_prompt("")
 
     async def _read(self) -> None:
         try:
@@ -229,8 +229,6 @@ class Call:
             case _:
                 assert_never(command)
 
-    # ---- the caller's turn -------------------------------------------------------------------
-
     async def _begin_turn(self, at: float) -> None:
         self.turn = OpenTurn(new_id("turn"), new_id("item"), at)
         self.hearing.begin(at)
@@ -275,7 +273,7 @@ class Call:
         if self.turn is None or not heard.text:
             return
         await self.leg.notify(CallerHeard(self.turn.item_id, heard.text, heard.committed, final=False))
-        self._tasks.create_task(self.answering.prefill(self.settings, heard.text))
+        self._warm_prompt(heard.text)
 
     async def _commit(self) -> None:
         turn = self.turn
@@ -314,8 +312,6 @@ class Call:
             self.record.count(measured)
             self._observer.turn(measured, self.leg.kind)
             await self.leg.notify(TurnMeasured(measured.record()))
-
-    # ---- the agent's turn --------------------------------------------------------------------
 
     async def _prepare(self) -> None:
         if self.turn is not None and self.turn.timings is not None:
@@ -356,6 +352,7 @@ class Call:
         self._active = asyncio.get_running_loop().time()
         if ended is not None:
             await self._close_turn(Outcome.FAILED if ended.reply.error else Outcome.ANSWERED, ended)
+        self._warm_prompt("")
 
     async def stop_agent(self, reason: str, *, flush: bool = True, heard: float | None = None) -> None:
         """Stop the reply in progress; what was heard of it stays in the conversation."""
@@ -366,13 +363,16 @@ class Call:
             self.turn.cut_at = ended.heard
         await self._close_turn(Outcome.BARGED_IN, ended)
         await self.talk_about(AgentDone())
+        self._warm_prompt("")
 
     async def _take_back(self) -> None:
         dropped = await self.answering.drop()
         if dropped is not None:
             self._observer.taken_back(self.leg.kind)
 
-    # ---- the clock and the session -------------------------------------------------------------
+    def _warm_prompt(self, upcoming: str) -> None:
+        """Have the conversation so far read by the model while nobody waits for it."""
+        self._tasks.create_task(self.answering.prefill(self.settings, upcoming))
 
     def _watch_clock(self, now: float) -> None:
         if now - self.record.started > self.settings.max_duration:

@@ -50,7 +50,7 @@ class LlmConfig(_Section):
     base_url: str = Field("", description="e.g. http://127.0.0.1:8000/v1 of vLLM, SGLang or llama-server")
     api_key: SecretStr = Field(SecretStr(""), description="key for `base_url`")
     timeout: Seconds = Field(20.0, description="seconds without a token after which a server counts as failed")
-    context: int = Field(2048, ge=512, le=131072, description="tokens of context for each call")
+    context: int = Field(1024, ge=512, le=131072, description="tokens of context for each call")
     threads: int = Field(2, ge=1, le=64, description="CPU threads for reading the prompt; words are generated on half")
     gpu_layers: int = Field(0, ge=0, description="layers on the GPU (needs a GPU build of xllamacpp)")
     temperature: float = Field(0.3, ge=0, le=2, description="0: always the likeliest words")
@@ -64,7 +64,7 @@ class TtsConfig(_Section):
     voice: str = Field("", description="a voice of the engine, e.g. af_heart or zf_xiaobei of kokoro")
     path: Path | None = Field(None, description="a Piper voice (.onnx) or a folder with Kokoro's files")
     speed: float = Field(1.0, ge=0.5, le=2.0, description="1.0 is the voice's own pace")
-    threads: int = Field(2, ge=1, le=64, description="CPU threads of one synthesis")
+    threads: int = Field(1, ge=1, le=64, description="CPU threads of one synthesis")
 
 
 class VadConfig(_Section):

@@ -7,9 +7,9 @@ import contextlib
 import numpy as np
 import pytest
 from openai import AsyncOpenAI
+from openai.types.realtime import RealtimeServerEvent
 from pydantic import TypeAdapter
 
-from openai.types.realtime import RealtimeServerEvent
 from tests.conftest import Server, recording
 
 pytestmark = pytest.mark.models

@@ -130,7 +130,12 @@ def test_audio_is_resampled_and_cut_to_frames_across_messages() -> None:
         ('{"type": "input_audio_buffer.append", "audio": "AAA="}', None),
         ('{"type": "input_audio_buffer.append"}', "missing_required_parameter"),
         (
-            '{"type": "session.update", "session": {"type": "realtime", "audio": {"input": {"format": {"type": "mp3"}}}}}',
+            json.dumps(
+                {
+                    "type": "session.update",
+                    "session": {"type": "realtime", "audio": {"input": {"format": {"type": "mp3"}}}},
+                }
+            ),
             "invalid_value",
         ),
         ('{"type": "conversation.item.create", "item": {"type": "function_call"}}', "invalid_value"),
@@ -166,8 +171,9 @@ JSON = st.recursive(
     max_leaves=12,
 )
 TYPES = st.sampled_from(
-    "session.update input_audio_buffer.append input_audio_buffer.commit conversation.item.create conversation.item.truncate "
-    "response.create response.cancel conversation.item.delete output_audio_buffer.clear".split()
+    "session.update input_audio_buffer.append input_audio_buffer.commit conversation.item.create "
+    "conversation.item.truncate conversation.item.delete response.create response.cancel "
+    "output_audio_buffer.clear".split()
 )
 
 

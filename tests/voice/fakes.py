@@ -1,4 +1,4 @@
-"""Call scripts: scripted engines and a scripted caller on the virtual clock. They inject failures; real engines are in e2e."""
+"""Call scripts: scripted engines and a scripted caller on the virtual clock; the real engines are in `tests/e2e`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator

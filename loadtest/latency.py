@@ -1,0 +1,104 @@
+"""Voice-to-voice latency and barge-in as the caller hears them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from loadtest.accuracy import Clip, load
+from loadtest.telephone import FRAME, RATE, Pcm, Telephone
+
+PATIENCE = 10.0
+"""Seconds after which a turn counts as unanswered."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One turn: milliseconds from the last speech sample to the first audible one of the answer; None: unanswered."""
+
+    clip: str
+    milliseconds: float | None
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value that `share` percent of the ordered values don't exceed."""
+    if not ordered:
+        return float("nan")
+    return ordered[min(len(ordered) - 1, int(share / 100 * len(ordered)))]
+
+
+def trimmed(pcm: Pcm) -> Pcm:
+    """The clip at half scale, cut to its speech: the last 20 ms above -40 dB of its peak ends it."""
+    pcm = pcm / max(1e-6, float(np.abs(pcm).max())) * 0.5
+    frames = len(pcm) // FRAME
+    loud = np.flatnonzero(np.abs(pcm[: frames * FRAME].reshape(frames, FRAME)).max(axis=1) > 0.02)
+    return pcm[max(0, int(loud[0]) - 5) * FRAME : (int(loud[-1]) + 1) * FRAME]
+
+
+async def conversation(port: int, clips: Sequence[Clip], turns: int, progress: Callable[[str], None]) -> list[Measured]:
+    """One call: say a clip, wait for the answer, hear it out, say the next."""
+    measured: list[Measured] = []
+    async with Telephone(port) as phone:
+        await _greeting(phone)
+        for i in range(turns):
+            clip = clips[i % len(clips)]
+            progress(f"latency: turn {i + 1} of {turns}, {clip.name}")
+            ended = await phone.say(trimmed(load(clip.path, RATE)))
+            heard = await _answer(phone, ended)
+            measured.append(Measured(clip.name, None if heard is None else (heard - ended) * 1000))
+            await _hear_out(phone)
+    return measured
+
+
+async def interruptions(port: int, recordings: Path, count: int, progress: Callable[[str], None]) -> list[float]:
+    """Milliseconds that agent audio goes on after the caller begins to speak over it, for each barge-in."""
+    question = trimmed(load(recordings / "ls_1995-1837-0001.flac", RATE))
+    over = _from_first_sound(load(recordings / "sb_spk1_snt5.flac", RATE))
+    times: list[float] = []
+    for i in range(count):
+        progress(f"barge-in {i + 1} of {count}")
+        async with Telephone(port) as phone:
+            await _greeting(phone)
+            ended = await phone.say(question)
+            if await _answer(phone, ended) is None:
+                continue
+            await phone.wait(0.4)
+            began = asyncio.get_running_loop().time()
+            if phone.audible_until < began + 0.05:
+                continue
+            await phone.say(over)
+            after = [at for at in phone.sounds if began < at < began + 2.0]
+            times.append((max(after) + 0.01 - began) * 1000 if after else 0.0)
+    return times
+
+
+def _from_first_sound(pcm: Pcm) -> Pcm:
+    """The clip from the first 20 ms within 14 dB of its peak: breath and lip noise before it are no speech yet."""
+    pcm = trimmed(pcm)
+    frames = np.abs(pcm[: len(pcm) // FRAME * FRAME].reshape(-1, FRAME)).max(axis=1)
+    return pcm[int(np.flatnonzero(frames > 0.1)[0]) * FRAME :]
+
+
+async def _greeting(phone: Telephone) -> None:
+    await phone.wait(1.0)
+    await _hear_out(phone)
+
+
+async def _answer(phone: Telephone, ended: float) -> float | None:
+    """When the first audible sample after `ended` is heard; keeps the line's noise going meanwhile."""
+    loop = asyncio.get_running_loop()
+    while loop.time() < ended + PATIENCE:
+        after = [at for at in phone.sounds if at > ended]
+        if after:
+            return after[0]
+        await phone.tick()
+    return None
+
+
+async def _hear_out(phone: Telephone) -> None:
+    """Wait until the agent has been silent for half a second."""
+    loop = asyncio.get_running_loop()
+    while loop.time() < phone.audible_until + 0.5:
+        await phone.tick()

@@ -1,0 +1,55 @@
+"""The service under test as a process of its own."""
+
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from time import perf_counter, sleep
+from types import TracebackType
+
+_PATIENCE = 120.0
+
+
+class ServiceProcess:
+    """Starts `halfsecond serve` on a free port, waits until it is ready, stops it at the end."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self._log = Path(tempfile.mkstemp(prefix="halfsecond-", suffix=".log")[1])
+        command = [str(Path(sys.executable).with_name("halfsecond")), "serve", "--port", str(self.port), *arguments]
+        self._process = subprocess.Popen(command, stdout=self._log.open("wb"), stderr=subprocess.STDOUT)
+        self.pid = self._process.pid
+        self.seconds_to_ready = 0.0
+
+    def __enter__(self) -> "ServiceProcess":
+        began = perf_counter()
+        while perf_counter() - began < _PATIENCE:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"the service ended:\n{self._log.read_text()}")
+            if self._ready():
+                self.seconds_to_ready = perf_counter() - began
+                return self
+            sleep(0.05)
+        self._process.kill()
+        raise RuntimeError(f"the service did not become ready:\n{self._log.read_text()}")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
