@@ -10,10 +10,10 @@ from budget.ids import new_id
 from llm.chat import ChatSession, ReplyOptions
 from llm.prompt import fit
 from transport.leg import CallLeg, MessageAdded, ReplyCut, ReplyEnded, ReplyStarted, ReplyText
-from tts.speech import Pcm, Synthesizer, Voice
+from tts.speech import Synthesizer
 from voice.dialogue import Dialogue, Entry
 from voice.playout import Playout
-from voice.reply import Reply, Speaker
+from voice.reply import Phrases, Reply, Speaker
 from voice.session import CallSettings
 
 
@@ -49,7 +49,7 @@ class Answering:
         leg: CallLeg,
         chat: ChatSession,
         synthesizer: Synthesizer,
-        phrases: dict[str, Pcm],
+        phrases: Phrases,
         dialogue: Dialogue,
         *,
         tasks: asyncio.TaskGroup,
@@ -154,9 +154,8 @@ class Answering:
         return Ended(reply, text, seconds)
 
     async def _run(self, reply: Reply, source: AsyncGenerator[str, None], settings: CallSettings) -> None:
-        voice = Voice(settings.voice, settings.language, settings.speed)
         if reply.playout is not None:
-            await reply.speak(source, Speaker(self._synthesizer, voice, self._phrases, settings.apology))
+            await reply.speak(source, Speaker(self._synthesizer, settings.sound, self._phrases, settings.apology))
         else:
             await reply.write(source, lambda text: self._leg.notify(ReplyText(reply.reply_id, reply.item_id, text)))
         self._post(ReplyFinished(reply.reply_id))

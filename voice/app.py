@@ -27,6 +27,7 @@ from voice.call import Call, CallEngines
 from voice.catalogue import CATALOGUE
 from voice.config import Settings
 from voice.observe import Observer
+from voice.reply import Phrases
 from voice.warmup import check_recognizer
 
 log = structlog.get_logger(__name__)
@@ -44,7 +45,7 @@ class Engines:
     synthesizer: Synthesizer
     detector: Callable[[], SpeechDetector]
     languages: frozenset[str]
-    phrases: dict[str, Pcm]
+    phrases: Phrases
 
 
 class CallHold:
@@ -151,8 +152,8 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
             warming.create_task(synthesizer.warm())
             warming.create_task(check_recognizer(recognizer))
         call = settings.call_settings()
-        voice = Voice(call.voice, call.language, call.speed)
-        phrases = {text: await _spoken(synthesizer, text, voice) for text in (call.greeting, call.apology) if text}
+        said = {text: await _spoken(synthesizer, text, call.sound) for text in (call.greeting, call.apology) if text}
+        phrases = Phrases(call.sound, said)
         yield Engines(recognizer, chat, synthesizer, _detectors(settings), recognizer.languages, phrases)
 
 

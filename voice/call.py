@@ -40,7 +40,7 @@ from transport.leg import (
     SessionChanged,
     TurnMeasured,
 )
-from tts.speech import Pcm, Synthesizer
+from tts.speech import Synthesizer
 from vad.speech import SpeechDetector
 from vad.turn_end import EndpointRule
 from voice.answering import Answering, Ended, ReplyAudible, ReplyFinished
@@ -49,7 +49,7 @@ from voice.hearing import Decoded, Hearing
 from voice.inbox import Inbox, Tick
 from voice.observe import Observer
 from voice.records import CallRecord, OpenTurn, Outcome
-from voice.reply import RECOGNITION_FAILED, fixed
+from voice.reply import RECOGNITION_FAILED, Phrases, fixed
 from voice.requests import apply_request
 from voice.session import CallSettings
 from voice.turn_taking import (
@@ -87,7 +87,7 @@ class CallEngines:
     detector: SpeechDetector
     chat: ChatSession
     synthesizer: Synthesizer
-    phrases: dict[str, Pcm]
+    phrases: Phrases
     languages: frozenset[str]
 
 

@@ -6,7 +6,7 @@ playout buffer; both bounds are waits. An engine that fails is said to the calle
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,14 +26,26 @@ _END = None
 
 
 @dataclass(frozen=True)
+class Phrases:
+    """Fixed phrases (greeting, apology) that were spoken once at start-up, in the operator's `voice`."""
+
+    voice: Voice
+    audio: Mapping[str, Pcm]
+
+    def saved(self, text: str, voice: Voice) -> Pcm | None:
+        """The phrase's audio, if there is one in this voice."""
+        return self.audio.get(text.strip()) if voice == self.voice else None
+
+
+@dataclass(frozen=True)
 class Speaker:
-    """A synthesiser, how it shall sound, and phrases that were spoken once in advance."""
+    """A synthesiser, how it shall sound, and what needs no synthesis."""
 
     synthesizer: Synthesizer
     voice: Voice
-    phrases: dict[str, Pcm]
+    phrases: Phrases
     apology: str
-    """Said when an engine fails; in `phrases`, so that it can be said without the synthesiser."""
+    """Said when an engine fails; saved in whatever voice, so that it can be said without the synthesiser."""
 
 
 class Reply:
@@ -75,22 +87,25 @@ class Reply:
         assert self.playout is not None
         clauses: asyncio.Queue[str | None] = asyncio.Queue(_CLAUSES_AHEAD)
         async with asyncio.TaskGroup() as stages:
-            stages.create_task(self._think(source, clauses, speaker.apology))
+            stages.create_task(self._think(source, clauses, speaker))
             stages.create_task(self._voice(clauses, speaker))
             stages.create_task(self.playout.run(self.gate))
 
-    async def _think(self, source: AsyncGenerator[str, None], clauses: asyncio.Queue[str | None], apology: str) -> None:
+    async def _think(
+        self, source: AsyncGenerator[str, None], clauses: asyncio.Queue[str | None], speaker: Speaker
+    ) -> None:
         splitter = ClauseSplitter()
         try:
             async for delta in self._timed(source):
-                for clause in splitter.feed(delta):
+                whole = speaker.phrases.saved(delta, speaker.voice) is not None
+                for clause in [delta] if whole else splitter.feed(delta):
                     await clauses.put(clause)
             for clause in splitter.flush():
                 await clauses.put(clause)
         except EngineError as error:
             log.warning("reply failed", stage=error.stage.name, error=str(error))
             self.error = error
-            await clauses.put(apology)
+            await clauses.put(speaker.apology)
         await clauses.put(_END)
 
     async def _timed(self, source: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
@@ -110,7 +125,7 @@ class Reply:
             except EngineError as error:
                 log.warning("reply failed", stage=error.stage.name, error=str(error))
                 first, self.error = self.error is None, error
-                if first and (saved := speaker.phrases.get(speaker.apology)) is not None:
+                if first and (saved := speaker.phrases.audio.get(speaker.apology)) is not None:
                     await self.playout.put(" " + speaker.apology, saved)
                 break
         self.playout.finish()
@@ -118,7 +133,7 @@ class Reply:
             clause = await clauses.get()
 
     async def _say(self, clause: str, speaker: Speaker, playout: Playout) -> None:
-        saved = speaker.phrases.get(clause.strip())
+        saved = speaker.phrases.saved(clause, speaker.voice)
         if saved is not None:
             self.stamp("tts_started")
             self.stamp("tts_first_audio")

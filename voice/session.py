@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from budget.errors import PeerError
 from llm.prompt import SYSTEM_PROMPT
 from transport.leg import SessionOptions, TurnDetection
+from tts.speech import Voice
 
 APOLOGY = "Sorry, something went wrong. Could you say that again, please?"
 
@@ -33,6 +34,11 @@ class CallSettings:
         """With the options that were given; the rest stays."""
         given = {f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None}
         return replace(self, **given)
+
+    @property
+    def sound(self) -> Voice:
+        """How replies are spoken."""
+        return Voice(self.voice, self.language, self.speed)
 
     def options(self) -> SessionOptions:
         """What is in force, as a client may read and set it."""

@@ -251,3 +251,21 @@ async def test_a_key_is_asked_for_on_every_door_that_leads_to_a_call(tmp_path) -
         assert "open-sesame" not in keyed.log.read_text()
     finally:
         assert await asyncio.to_thread(stop_server, process) == 0
+
+
+async def test_the_voice_engine_is_chosen_by_configuration(tmp_path) -> None:
+    flags = ("--tts.engine", "kokoro", "--tts.voice", "zf_xiaobei", "--asr.language", "zh")
+    greeting = {"HALFSECOND_CALL__GREETING": "您好，请问有什么可以帮您？"}
+    process, chinese = await asyncio.to_thread(start_server, tmp_path, *flags, **greeting)
+    try:
+        facts = json.loads(chinese.get("/v1/console")[1])
+        assert len(facts["voices"]) == 54
+        assert (facts["voice"], facts["language"]) == ("zf_xiaobei", "zh")
+        heard: list[bytes] = []
+        async with aiohttp.ClientSession() as http, http.ws_connect(chinese.url("/twilio")) as socket:
+            await socket.send_str(start_message())
+            await twilio_call(socket, silence(3.0), heard)
+        assert len(heard) * 0.02 > 1.0
+        assert np.abs(g711.decode(b"".join(heard))).max() > 0.05
+    finally:
+        assert await asyncio.to_thread(stop_server, process) == 0

@@ -17,6 +17,7 @@ from tts.speech import Voice
 from vad.speech import WINDOW
 from voice.call import Call, CallEngines
 from voice.observe import Observer
+from voice.reply import Phrases
 from voice.session import CallSettings
 
 LOUD, QUIET = 0.5, 0.0
@@ -160,12 +161,14 @@ class Scene:
     recognizer: FakeRecognizer = field(default_factory=FakeRecognizer)
     chat: FakeChat = field(default_factory=FakeChat)
     synthesizer: FakeSynthesizer = field(default_factory=FakeSynthesizer)
+    saved: dict[str, np.ndarray] = field(default_factory=dict)
+    """Phrases spoken in advance, in the voice "saved"."""
 
     async def call(self, leg: ScriptedLeg, settings: CallSettings | None = None) -> Call:
         settings = settings or CallSettings(instructions="Be brief.", greeting="Hello there.")
-        apology = {settings.apology: np.full(16_000, 0.3, np.float32)}
+        phrases = Phrases(Voice("saved"), {settings.apology: np.full(16_000, 0.3, np.float32), **self.saved})
         engines = CallEngines(
-            self.recognizer, LoudnessDetector(), self.chat, self.synthesizer, apology, frozenset({"en", "zh"})
+            self.recognizer, LoudnessDetector(), self.chat, self.synthesizer, phrases, frozenset({"en", "zh"})
         )
         call = Call("call_test", leg, engines, settings, Observer())
         await call.run()

@@ -1,7 +1,9 @@
 """Whole calls by script on a virtual clock: who speaks when, and what the conversation remembers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from llm.chat import Message
@@ -256,3 +258,13 @@ def test_a_caller_who_hangs_up_at_any_moment_leaves_nothing_running(run_virtual:
         run_virtual(scene.call(leg))
         assert scene.chat.closed
         assert leg.hung_up
+
+
+def test_a_fixed_phrase_needs_no_synthesis_in_the_operators_voice(run_virtual: Callable) -> None:
+    settings = CallSettings(greeting="Hello! How can I help you?", voice="saved")
+    for voice, spoken in (("saved", []), ("other", ["Hello!", "How can I help you?"])):
+        leg, scene = ScriptedLeg([], 4.0, greets=True), Scene()
+        scene.saved = {settings.greeting: np.full(16_000, 0.3, np.float32)}
+        run_virtual(scene.call(leg, replace(settings, voice=voice)))
+        assert scene.synthesizer.spoken == spoken
+        assert texts(leg) == settings.greeting
