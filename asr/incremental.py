@@ -206,9 +206,10 @@ class IncrementalTranscript:
         self._hypothesis, self._words, self._words_from = text, words, job.start
         if cut:
             middle = (words[cut - 1].end + words[cut].start) / 2
-            rest = "".join(word.text for word in words[cut:])
             self._commit("".join(word.text for word in words[:cut]), job.start + middle)
-            self._hypothesis = rest.strip()
+            self._hypothesis = "".join(word.text for word in words[cut:]).strip()
+            self._words = tuple(Word(w.text, w.start - middle, w.end - middle) for w in words[cut:])
+            self._words_from = self._stretch.start
 
     def _commit(self, text: str, until: float) -> None:
         if text.strip():
