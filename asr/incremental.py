@@ -12,12 +12,12 @@ Times are media seconds. Nothing here decodes, waits or reads a clock.
 """
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asr.agreement import agreed_prefix, cut_after
+from asr.agreement import agreed_prefix, cut_after, plain
 from asr.transcript import Heard, Transcript, Word
 
 Pcm = NDArray[np.float32]
@@ -113,6 +113,8 @@ class IncrementalTranscript:
         self._hypothesis = ""
         self._words: tuple[Word, ...] = ()
         self._words_from = start
+        self._echo = ""
+        """The last word before a cut between words: heard again behind it, it is the same word."""
         self._ids = itertools.count(1)
         self._pending: DecodeJob | None = None
         self._paused: Transcript | None = None
@@ -171,6 +173,7 @@ class IncrementalTranscript:
         self._next_partial = self._stretch.end + self._policy.interval
         if transcript is None:
             return True
+        transcript = self._without_echo(transcript)
         self.language = transcript.language
         if job.cut:
             self._commit(transcript.text, job.end)
@@ -207,14 +210,22 @@ class IncrementalTranscript:
         if cut:
             middle = (words[cut - 1].end + words[cut].start) / 2
             self._commit("".join(word.text for word in words[:cut]), job.start + middle)
+            self._echo = plain(words[cut - 1].text)
             self._hypothesis = "".join(word.text for word in words[cut:]).strip()
             self._words = tuple(Word(w.text, w.start - middle, w.end - middle) for w in words[cut:])
             self._words_from = self._stretch.start
 
+    def _without_echo(self, transcript: Transcript) -> Transcript:
+        """Without a first word that is still the last one before the cut."""
+        first, _, rest = transcript.text.strip().partition(" ")
+        if not self._echo or plain(first) != self._echo:
+            return transcript
+        return replace(transcript, text=rest, words=transcript.words[1:])
+
     def _commit(self, text: str, until: float) -> None:
         if text.strip():
             self._segments.append(text.strip())
-        self._hypothesis, self._words, self._paused = "", (), None
+        self._hypothesis, self._words, self._paused, self._echo = "", (), None, ""
         self._stretch.drop_before(until)
 
     def _job(self, end: float, *, final: bool, want_words: bool = False, cut: bool = False) -> DecodeJob:

@@ -168,3 +168,24 @@ def test_committed_text_never_changes(pattern: list[tuple[float, bool]]) -> None
         heard = speech.transcript.heard()
         assert heard.text[: heard.committed].startswith(committed)
         committed = heard.text[: heard.committed]
+
+
+def test_a_word_cut_in_two_is_not_said_twice() -> None:
+    transcript = IncrementalTranscript(0.0, DecodePolicy(agree_from=3.0, keep_tail=1.0))
+    said = words("zero one two three four five six seven eight nine")
+    for _ in range(200):
+        transcript.push(FRAME, 0.9)
+    transcript.spoke_until(4.0)
+    for _ in range(2):
+        job = transcript.partial_job()
+        assert job is not None
+        transcript.complete(job, Transcript("".join(w.text for w in said[:8]), said[:8]))
+        for _ in range(40):
+            transcript.push(FRAME, 0.9)
+    committed = transcript.heard().text[: transcript.heard().committed]
+    assert committed
+    last = committed.split()[-1]
+    transcript.spoke_until(5.6)
+    job = transcript.final_job()
+    transcript.complete(job, Transcript(f" {last} and more"))
+    assert transcript.heard(final=True).text == f"{committed} and more"
