@@ -10,6 +10,7 @@ python=${PYTHON:-python3}
   echo "halfsecond needs Python 3.11 or newer; this is $("$python" --version). Set PYTHON=..." >&2
   exit 1
 }
+sh "$here/scripts/system-packages.sh" libgomp
 if [ ! -x "$venv/bin/pip" ]; then
   sh "$here/scripts/system-packages.sh" python3-venv
   echo "making $venv ..."
