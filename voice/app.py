@@ -32,6 +32,8 @@ from voice.warmup import check_recognizer
 
 log = structlog.get_logger(__name__)
 
+_DECODES = 2
+"""Decodes at once: a final one beside a partial that has begun."""
 DRAIN = 5.0
 """Seconds that calls get to end when the service stops."""
 
@@ -159,7 +161,13 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
 
 def _recognizer(settings: Settings) -> WhisperRecognizer:
     directory = settings.asr.path or CATALOGUE.folder(settings.asr.model, settings.models.directory)
-    return WhisperRecognizer(directory, Scheduler("asr"), threads=settings.asr.threads, device=settings.asr.device)
+    return WhisperRecognizer(
+        directory,
+        Scheduler("asr", workers=_DECODES),
+        threads=settings.asr.threads,
+        workers=_DECODES,
+        device=settings.asr.device,
+    )
 
 
 def _chat(settings: Settings) -> ChatModel:
