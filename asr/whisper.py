@@ -46,7 +46,7 @@ class ContextRule:
 
 
 FINAL_CONTEXT = ContextRule(floor=9.0, room=3.0)
-SECOND_CONTEXT = ContextRule(floor=15.0, room=5.0)
+SECOND_CONTEXT = ContextRule(floor=13.0, room=5.0)
 """For a transcript that the guards don't believe: half the cost of all 30 s, and it loops no more often."""
 PARTIAL_CONTEXT = ContextRule(floor=6.0, room=2.0)
 
@@ -113,7 +113,7 @@ class WhisperRecognizer:
             raise QueueFull("a final decode is waiting")
         language = self._language(request.language, encoded)
         prompt = self._prompt(language)
-        bound = token_bound(len(request.pcm) / RATE)
+        bound = token_bound(len(request.pcm) / RATE, wide=language in _CJK)
         result = self._model.generate(
             encoded,
             [prompt],

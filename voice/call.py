@@ -372,6 +372,8 @@ class Call:
 
     def _warm_prompt(self, upcoming: str) -> None:
         """Have the conversation so far read by the model while nobody waits for it."""
+        if not upcoming:
+            self.dialogue.trim(self.settings.prompt_tokens)
         self._tasks.create_task(self.answering.prefill(self.settings, upcoming))
 
     def _watch_clock(self, now: float) -> None:

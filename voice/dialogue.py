@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from llm.chat import Message
+from llm.prompt import estimated_tokens
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,22 @@ class Dialogue:
             else:
                 self.remove(item_id)
         return text
+
+    def trim(self, budget: int, *, reserve: int = 120, keep: float = 0.5) -> None:
+        """Forget the oldest turns once the prompt and `reserve` tokens for what comes exceed `budget` tokens.
+
+        Done between turns and in one large step, so that the model reads the shorter prompt while
+        nobody waits for it, and then keeps its cache for many turns.
+        """
+        sizes = [estimated_tokens(Message(entry.role, entry.text)) for entry in self._entries]
+        used = sum(sizes) + estimated_tokens(Message("system", self.instructions))
+        if used + reserve <= budget:
+            return
+        first = 0
+        while first < len(sizes) - 1 and (used > budget * keep or self._entries[first].role != "user"):
+            used -= sizes[first]
+            first += 1
+        del self._entries[:first]
 
     def entries(self) -> tuple[Entry, ...]:
         """The conversation so far."""

@@ -63,7 +63,8 @@ def test_invented_phrases_need_weak_evidence_to_be_dropped() -> None:
 
 
 def test_text_cannot_be_longer_than_its_speech() -> None:
-    assert token_bound(2.0) == 24
+    assert token_bound(2.0) == 18
+    assert token_bound(2.0, wide=True) == 28
     assert judge(Transcript("x" * 9, truncated=True), 2.0, last_try=False).judgement is Judgement.RETRY
 
 

@@ -72,3 +72,17 @@ def test_trimming_happens_rarely_so_that_the_prompt_cache_lasts() -> None:
         messages += [Message("user", f"question {i} " * 5), Message("assistant", f"answer {i} " * 5)]
         first_kept.add(fit(messages, 1000)[1])
     assert len(first_kept) <= 10
+
+
+def test_old_turns_are_forgotten_between_turns_and_rarely() -> None:
+    dialogue, cuts = Dialogue("Be kind."), 0
+    for i in range(60):
+        dialogue.add(Entry(f"u{i}", "user", f"question {i} " * 5))
+        assert fit(dialogue.messages(), 600) == dialogue.messages(), "no answer waits for a cut"
+        dialogue.add(Entry(f"a{i}", "assistant", f"answer {i} " * 5))
+        before = len(dialogue.entries())
+        dialogue.trim(600)
+        cuts += len(dialogue.entries()) < before
+    assert dialogue.entries()[0].role == "user"
+    assert dialogue.entries()[-1].item_id == "a59"
+    assert 3 <= cuts <= 15
