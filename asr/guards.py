@@ -62,7 +62,7 @@ _DIGITS = frozenset("zero oh one two three four five six seven eight nine double
 def token_bound(seconds: float, *, wide: bool = False) -> int:
     """The most tokens that speech of this length can need; a loop is decoded to this bound, so it is tight.
 
-    The fastest recording of the tests has 4.3 tokens a second.
+    The fastest English recording of the tests has 3.7 tokens a second.
     """
     return int(seconds * (WIDE_TOKENS_A_SECOND if wide else TOKENS_A_SECOND)) + SPARE_TOKENS
 
