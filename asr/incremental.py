@@ -140,10 +140,6 @@ class IncrementalTranscript:
         settled = _join(self._segments)
         return Heard(_join([*self._segments, self._hypothesis]), len(settled), final)
 
-    def segments(self) -> tuple[str, ...]:
-        """The committed stretches' texts, in order."""
-        return tuple(self._segments)
-
     def partial_job(self) -> DecodeJob | None:
         """The next decode worth doing while speech goes on; None while one is pending or too little is new."""
         if self._pending is not None:

@@ -1,6 +1,6 @@
 """What was heard: words, text, and how sure the recogniser is."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,3 @@ class Heard:
     text: str
     committed: int = 0
     final: bool = False
-
-
-NOTHING_HEARD = Heard("", 0, True)
-
-
-@dataclass(frozen=True)
-class Utterance:
-    """One turn's speech: when it began and ended (media seconds) and what was said."""
-
-    started: float
-    ended: float
-    text: str
-    language: str = "en"
-    segments: tuple[str, ...] = field(default=())

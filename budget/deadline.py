@@ -28,22 +28,6 @@ SHARES: dict[Stage, float] = {
 
 
 @dataclass(frozen=True)
-class StageTiming:
-    """When one stage of one turn was asked for, began, gave its first output and ended (seconds)."""
-
-    stage: Stage
-    queued: float
-    started: float
-    first: float
-    ended: float
-
-    @property
-    def until_first(self) -> float:
-        """Seconds from asking to the first output: what the next stage waited for."""
-        return self.first - self.queued
-
-
-@dataclass(frozen=True)
 class LatencyBudget:
     """The promise of one turn: the agent is heard `target` seconds after the last speech sample."""
 

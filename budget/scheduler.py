@@ -68,11 +68,6 @@ class Scheduler:
         """Run `work` on a worker thread and return its result; raises what it raises, or `QueueFull`."""
         return await asyncio.wrap_future(self.submit(work, urgency, deadline=deadline))
 
-    def waiting(self) -> int:
-        """Jobs that have not begun."""
-        with self._ready:
-            return len(self._jobs)
-
     def waits_before(self, urgency: Urgency) -> bool:
         """Whether more urgent work waits: a job that can stop between its steps then gives way."""
         with self._ready:

@@ -122,6 +122,8 @@ class WebRtcLeg:
         self._agent.stop()
         if self._reader is not None:
             self._reader.cancel()
+        if self.dropped:
+            log.warning("audio dropped: the call could not keep up", frames=self.dropped)
         await self._peer.close()
 
     # ---- callbacks of the peer connection ------------------------------------------------------

@@ -194,7 +194,7 @@ async def _offer(request: web.Request) -> web.StreamResponse:
     except PeerError as error:
         await hold.release()
         return _problem(400, error.code, str(error))
-    except BaseException:
+    except BaseException:  # whatever ends the request, its cancellation too, frees the place
         await hold.release()
         raise
     name = new_id("rtc")
