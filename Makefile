@@ -12,6 +12,7 @@ serve: $(STAMP) ## install, pull the models and serve on http://127.0.0.1:8080/
 	@exec $(BIN)/halfsecond serve $(ARGS)
 
 test: lint ## everything: lint, types, architecture, unit, models, browser
+	@sh scripts/system-packages.sh libatomic
 	@sh scripts/system-packages.sh chromium
 	@sh scripts/system-packages.sh npm
 	@$(BIN)/halfsecond models pull whisper-base smollm2-135m piper-joe kokoro

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Installs a system package if what it brings is missing: system-packages.sh python3-venv|libgomp|chromium|npm
+# Installs a system package if what it brings is missing: system-packages.sh python3-venv|libgomp|libatomic|chromium|npm
 # Debian and Ubuntu only; elsewhere it says what to install.
 set -eu
 program=$1
 case $program in
   python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null && exit 0; package=python3-venv ;;
   libgomp) python3 -c 'import ctypes; ctypes.CDLL("libgomp.so.1")' 2>/dev/null && exit 0; package=libgomp1 ;;
+  libatomic) python3 -c 'import ctypes; ctypes.CDLL("libatomic.so.1")' 2>/dev/null && exit 0; package=libatomic1 ;;
   chromium) command -v chromium >/dev/null 2>&1 && exit 0; package=chromium ;;
   npm) command -v npm >/dev/null 2>&1 && exit 0; package=npm ;;
   *) echo "system-packages.sh: don't know $program" >&2; exit 2 ;;
