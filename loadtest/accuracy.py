@@ -114,11 +114,9 @@ async def error_rate(port: int, chosen: Sequence[Clip], language: str, progress:
     return float(jiwer.cer(references, heard) if language == "zh" else jiwer.wer(references, heard))
 
 
-async def long_clip(port: int, clip: Clip, progress: Callable[[str], None]) -> tuple[float, str]:
-    """Word error rate of a long clip, and what was doubled or lost at the seams: runs of three words or more."""
-    progress(f"accuracy: {clip.name}, {clip.seconds:.0f} s")
-    texts = await transcribe(port, load(clip.path, RATE), "en", silence_ms=2000)
-    measured = jiwer.process_words(normal(clip.text), normal(" ".join(texts)))
+def seams(reference: str, heard: str) -> tuple[float, list[str]]:
+    """Word error rate, and each run of three words or more that was said twice or lost."""
+    measured = jiwer.process_words(normal(reference), normal(heard))
     trouble = []
     for piece in measured.alignments[0]:
         words = max(piece.ref_end_idx - piece.ref_start_idx, piece.hyp_end_idx - piece.hyp_start_idx)
@@ -126,7 +124,15 @@ async def long_clip(port: int, clip: Clip, progress: Callable[[str], None]) -> t
             trouble.append("twice: " + " ".join(measured.hypotheses[0][piece.hyp_start_idx : piece.hyp_end_idx]))
         elif piece.type == "delete" and words >= 3:
             trouble.append("lost: " + " ".join(measured.references[0][piece.ref_start_idx : piece.ref_end_idx]))
-    return float(measured.wer), "; ".join(trouble)
+    return float(measured.wer), trouble
+
+
+async def long_clip(port: int, clip: Clip, progress: Callable[[str], None]) -> tuple[float, str]:
+    """Word error rate of a long clip, and what was doubled or lost at its seams."""
+    progress(f"accuracy: {clip.name}, {clip.seconds:.0f} s")
+    texts = await transcribe(port, load(clip.path, RATE), "en", silence_ms=2000)
+    rate, trouble = seams(clip.text, " ".join(texts))
+    return rate, "; ".join(trouble)
 
 
 async def invented(port: int, noises: Sequence[Clip], progress: Callable[[str], None]) -> str:
