@@ -83,6 +83,10 @@ class WhisperRecognizer:
         special = (token[2:-2] for token in vocabulary if token.startswith("<|") and token.endswith("|>"))
         return frozenset(token for token in special if 2 <= len(token) <= 3 and token.islower())
 
+    def close(self) -> None:
+        """Let the decodes in progress finish and end the threads: the runtime must not outlive the process."""
+        self._scheduler.close()
+
     async def decode(self, request: DecodeRequest, urgency: Urgency, *, deadline: float = float("inf")) -> Transcript:
         """See `Recognizer`. A language of "auto" is detected and reported in the transcript."""
         try:
@@ -118,7 +122,7 @@ class WhisperRecognizer:
             encoded,
             [prompt],
             beam_size=1,
-            max_length=min(448, bound + len(prompt)),
+            max_length=min(448, 2 * (bound + len(prompt))),  # the runtime generates half of it at most
             return_scores=True,
             return_no_speech_prob=True,
             suppress_tokens=self._suppressed,

@@ -145,6 +145,7 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
     """Load and warm every engine; free them at the end. Raises `ModelError` or `EngineError`."""
     async with AsyncExitStack() as stack:
         recognizer = await asyncio.to_thread(_recognizer, settings)
+        stack.push_async_callback(asyncio.to_thread, recognizer.close)
         chat = await asyncio.to_thread(_chat, settings)
         stack.push_async_callback(chat.close)
         synthesizer = _synthesizer(settings)
