@@ -76,7 +76,7 @@ class Caller:
                 await self.peer.setRemoteDescription(RTCSessionDescription(text, "answer"))
                 return answer.headers["Location"]
 
-    async def until(self, kind: str, seen: list[dict] | None = None, timeout: float = 20) -> dict:
+    async def until(self, kind: str, seen: list[dict] | None = None, timeout: float = 45) -> dict:
         async with asyncio.timeout(timeout):
             while True:
                 event = await self.events.get()
