@@ -66,6 +66,8 @@ class KokoroSynthesizer:
         options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        inputs = {entry.name for entry in self._session.get_inputs()}
+        self._tokens_input = "input_ids" if "input_ids" in inputs else "tokens"
         self._directory = voices
         self._names = tuple(sorted(path.stem for path in voices.glob("*.bin")))
         self._styles: dict[str, Pcm] = {}
@@ -118,14 +120,11 @@ class KokoroSynthesizer:
             return np.zeros(0, np.float32)
         style = self._style(name)[len(tokens) - 1]
         feed = {
-            "input_ids" if "input_ids" in self._inputs() else "tokens": np.array([[0, *tokens, 0]], np.int64),
+            self._tokens_input: np.array([[0, *tokens, 0]], np.int64),
             "style": style.reshape(1, 256),
             "speed": np.array([speed], np.float32),
         }
         return np.asarray(self._session.run(None, feed)[0], np.float32).ravel()
-
-    def _inputs(self) -> set[str]:
-        return {entry.name for entry in self._session.get_inputs()}
 
     def _style(self, name: str) -> Pcm:
         if name not in self._styles:

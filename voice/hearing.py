@@ -72,11 +72,6 @@ class Hearing:
         """Media time of the last speech."""
         return self._tracker.last_speech
 
-    @property
-    def speaking(self) -> bool:
-        """Whether the caller speaks now."""
-        return self._tracker.speaking
-
     def push(self, frame: AudioFrame) -> list[Event]:
         """Take a frame; return what it means for the conversation."""
         self.now = frame.time + FRAME_SECONDS

@@ -124,11 +124,6 @@ class Playout:
         self._anchor: float | None = None
         """Loop time at which the caller hears sample 0, were there no gaps."""
 
-    @property
-    def audible(self) -> bool:
-        """Whether any of it was sent."""
-        return self.buffer.sent > 0
-
     async def put(self, text: str, pcm: Pcm) -> None:
         """Queue audio at the source rate; waits while the buffer is full."""
         await self._room.wait()
