@@ -6,7 +6,7 @@ Thresholds were set on the recordings in `tests/data` (see `docs/latency.md`).
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from asr.agreement import plain
@@ -81,16 +81,47 @@ def loops(text: str) -> bool:
     return re.search(r"(.{1,6}?)\1{7,}", plain(text)) is not None
 
 
-def doubled(text: str) -> bool:
-    """Whether the whole text is one phrase of three words or more, said twice (the second time perhaps in part).
+FASTEST_SPEECH = 6.0
+"""Tokens a second of speech that nobody reaches: text that comes faster says things that were said once."""
+_COPIES = {1: 3.0, 2: 2.0}
+"""How often a phrase of so many words must be repeated; longer ones count from half a repetition on."""
 
-    People do say things twice; a short context says everything twice now and then.
+
+def said_once(transcript: Transcript, speech_seconds: float) -> Transcript:
+    """The transcript with a phrase that it repeats at its end kept once, if nobody could have said it all.
+
+    A short context makes Whisper repeat a whole utterance, most often word for word right; the
+    first copy is the transcript. Over noise (no speech likely) nothing is cut: the loop is the
+    evidence. Texts written without spaces stay as they are.
     """
-    words = [plain(word) for word in text.split()]
-    for size in range(3, len(words) * 2 // 3 + 1):
-        if all(words[i] == words[i % size] for i in range(size, len(words))) and len(words) >= size * 1.5:
-            return True
-    return False
+    fast = transcript.tokens > FASTEST_SPEECH * max(0.3, speech_seconds)
+    if not fast or transcript.no_speech_probability > 0.6:
+        return transcript
+    words = transcript.text.split()
+    kept = _first_copy([plain(word) for word in words])
+    if kept == len(words):
+        return transcript
+    share = kept / len(words)
+    return replace(
+        transcript,
+        text=" ".join(words[:kept]),
+        words=transcript.words[:kept],
+        tokens=round(transcript.tokens * share),
+        truncated=False,
+    )
+
+
+def _first_copy(words: list[str]) -> int:
+    """Where the first copy of a phrase ends that goes on repeating to the end of the text; all if there is none."""
+    count = len(words)
+    for start in range(count):
+        for size in range(1, count - start):
+            copies = (count - start) / size
+            if copies < _COPIES.get(size, 1.5):
+                break
+            if all(words[i] == words[i - size] for i in range(start + size, count)):
+                return start + size
+    return count
 
 
 def judge(transcript: Transcript, speech_seconds: float, *, last_try: bool) -> Verdict:
@@ -104,8 +135,6 @@ def judge(transcript: Transcript, speech_seconds: float, *, last_try: bool) -> V
         return Verdict(Judgement.KEEP if not text else Judgement.DROP, "no words")
     if loops(text):
         return Verdict(again, "loop")
-    if not last_try and doubled(text):
-        return Verdict(again, "doubled")
     if transcript.truncated:
         return Verdict(Judgement.KEEP if last_try else again, "too many tokens")
     unsure = transcript.log_probability < -1.0

@@ -8,6 +8,10 @@ tail to do, in three ways:
 - a long stretch without a pause: where two hypotheses agree, the audio is cut between two words;
 - no agreement for too long: the audio is cut at its least speech-like moment and decoded as final.
 
+The final pass begins before the pause is certain: whenever the level of the speech dips, all that
+is not committed is decoded as if the turn ended there. If nothing but quiet follows, that decode
+is the final one, and the time that the VAD took to be sure was not lost.
+
 Times are media seconds. Nothing here decodes, waits or reads a clock.
 """
 
@@ -18,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.agreement import agreed_prefix, cut_after, plain
+from asr.dip import DipDetector
 from asr.transcript import Heard, Transcript, Word
 
 Pcm = NDArray[np.float32]
@@ -36,11 +41,17 @@ class DecodePolicy:
 
     interval: float = 0.6
     first_after: float = 0.5
-    pause: float = 0.25
-    settle: float = 3.0
+    pause: float = 0.15
+    settle: float = 1.5
     agree_from: float = 4.0
     keep_tail: float = 2.0
     longest: float = 24.0
+    seam: float = 0.12
+    """How far a cut between two words may move to where it is quietest."""
+    early_after: float = 0.2
+    """From one decode at a dip to the next, at least."""
+    lag: float = 0.16
+    """How much of the quiet after speech the VAD may still take for speech."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +67,8 @@ class DecodeJob:
     want_words: bool
     cut: bool = False
     """Its end is a cut: more of the utterance comes behind it."""
+    early: bool = False
+    """Begun at a dip, before anybody asked for the final transcript."""
 
 
 @dataclass
@@ -66,11 +79,19 @@ class _Stretch:
     chunks: list[Pcm] = field(default_factory=list)
     voiced: list[float] = field(default_factory=list)
     """Speech probability of each chunk, for the least speech-like moment to cut at."""
+    levels: list[float] = field(default_factory=list)
+    """Loudness of each chunk (mean square), for the quietest moment between two words."""
     samples: int = 0
 
     @property
     def end(self) -> float:
         return self.start + self.samples / RATE
+
+    def push(self, pcm: Pcm, probability: float) -> None:
+        self.chunks.append(pcm)
+        self.voiced.append(probability)
+        self.levels.append(float(np.mean(np.square(pcm))) if pcm.size else 0.0)
+        self.samples += len(pcm)
 
     def audio(self, until: float | None = None) -> Pcm:
         whole = np.concatenate(self.chunks) if self.chunks else np.empty(0, np.float32)
@@ -86,6 +107,16 @@ class _Stretch:
             time += seconds
         return total
 
+    def quiet_near(self, time: float, within: float) -> float:
+        """The middle of the quietest chunk at most `within` seconds from `time`; of equal ones the nearest."""
+        moment, best, found = self.start, (float("inf"), 0.0), time
+        for chunk, level in zip(self.chunks, self.levels, strict=True):
+            middle = moment + len(chunk) / RATE / 2
+            moment += len(chunk) / RATE
+            if abs(middle - time) <= within and (level, abs(middle - time)) < best:
+                best, found = (level, abs(middle - time)), middle
+        return found
+
     def drop_before(self, time: float) -> None:
         """Forget the audio before `time`, at the boundary of a sample."""
         excess = round((time - self.start) * RATE)
@@ -94,6 +125,7 @@ class _Stretch:
             self._shift(len(self.chunks[0]))
             self.chunks.pop(0)
             self.voiced.pop(0)
+            self.levels.pop(0)
         if self.chunks and excess > 0:
             self.chunks[0] = self.chunks[0][excess:]
             self._shift(excess)
@@ -104,7 +136,10 @@ class _Stretch:
 
 
 class IncrementalTranscript:
-    """One utterance: its audio, what is committed of its text, and the latest hypothesis for the rest."""
+    """One utterance: its audio, what is committed of its text, and the latest hypothesis for the rest.
+
+    At most one partial and one final decode (at a dip, or asked for) are under way at a time.
+    """
 
     def __init__(self, start: float, policy: DecodePolicy | None = None) -> None:
         self._policy = policy or DecodePolicy()
@@ -116,18 +151,28 @@ class IncrementalTranscript:
         self._echo = ""
         """The last word before a cut between words: heard again behind it, it is the same word."""
         self._ids = itertools.count(1)
-        self._pending: DecodeJob | None = None
-        self._paused: Transcript | None = None
-        self._paused_at = start
+        self._partial: DecodeJob | None = None
+        self._final: DecodeJob | None = None
+        self._whole: tuple[DecodeJob, Transcript] | None = None
+        """The last final decode that came back."""
         self._next_partial = start + self._policy.first_after
+        self._next_early = start + self._policy.early_after
+        self._dips = DipDetector()
+        self._dipped = False
+        self._loud_until = start
         self._last_speech = start
+        self._paused: float | None = None
+        """Since when the caller has been silent, once a final transcript was asked for."""
+        self._settling: float | None = None
+        """The middle of a pause that is over: the final decode under way is committed up to there."""
         self.language = ""
 
     def push(self, pcm: Pcm, probability: float) -> None:
         """Append audio (float32 at 16 kHz) with the VAD's probability for it."""
-        self._stretch.chunks.append(pcm)
-        self._stretch.voiced.append(probability)
-        self._stretch.samples += len(pcm)
+        self._stretch.push(pcm, probability)
+        self._dipped = self._dips.push(pcm)
+        if not self._dips.quiet:
+            self._loud_until = self._stretch.end
         if self._stretch.end - self._stretch.start > 4 * self._policy.longest:
             self._stretch.drop_before(self._stretch.end - self._policy.longest)
 
@@ -140,22 +185,39 @@ class IncrementalTranscript:
         settled = _join(self._segments)
         return Heard(_join([*self._segments, self._hypothesis]), len(settled), final)
 
+    @property
+    def settled(self) -> bool:
+        """Whether a final decode of everything that was said is back."""
+        return self._whole is not None and self._covers(self._whole[0])
+
     def partial_job(self) -> DecodeJob | None:
         """The next decode worth doing while speech goes on; None while one is pending or too little is new."""
-        if self._pending is not None:
-            return None
         length = self._stretch.end - self._stretch.start
+        if self._partial is not None or (self._final is not None and length < self._policy.agree_from):
+            return None
         if length >= self._policy.longest:
-            return self._job(self._quietest(), final=True, cut=True)
+            return self._job(self._quietest(), final=True, cut=True) if self._final is None else None
         if self._stretch.end < self._next_partial:
             return None
         return self._job(self._stretch.end, final=False, want_words=length >= self._policy.agree_from)
 
-    def final_job(self) -> DecodeJob:
-        """Everything not yet committed, to a little past the last speech; replaces a pending partial.
+    def early_job(self) -> DecodeJob | None:
+        """At a dip: a decode that is the final one if nothing but quiet follows."""
+        length = self._stretch.end - self._stretch.start
+        due = self._dipped and self._stretch.end >= self._next_early
+        if not due or self._settling is not None or length >= self._policy.longest:
+            return None
+        self._next_early = self._stretch.end + self._policy.early_after
+        return self._job(self._stretch.end, final=True, early=True)
+
+    def final_job(self) -> DecodeJob | None:
+        """Everything not yet committed, to a little past the last speech; None if that decode is under way or back.
 
         Of more than `longest` seconds only the first part, its job marked `cut`: ask again behind it.
         """
+        self._paused = self._last_speech
+        if self.settled or (self._final is not None and self._covers(self._final)):
+            return None
         end = min(self._stretch.end, self._last_speech + 0.25)
         if end - self._stretch.start > self._policy.longest:
             return self._job(self._quietest(), final=True, cut=True)
@@ -163,33 +225,51 @@ class IncrementalTranscript:
 
     def complete(self, job: DecodeJob, transcript: Transcript | None) -> bool:
         """Take a job's transcript (None: it failed or was dropped). True if it was the latest asked for."""
-        if self._pending is None or job.id != self._pending.id:
+        pending = self._final if job.final else self._partial
+        if pending is None or job.id != pending.id:
             return False
-        self._pending = None
-        self._next_partial = self._stretch.end + self._policy.interval
-        if transcript is None:
-            return True
+        if job.final:
+            self._final = None
+        else:
+            self._partial = None
+        if not job.early or job.end - job.start < self._policy.agree_from:
+            self._next_partial = self._stretch.end + self._policy.interval
+        if job.start != self._stretch.start or transcript is None:
+            return job.start == self._stretch.start
         transcript = self._without_echo(transcript)
         self.language = transcript.language
         if job.cut:
             self._commit(transcript.text, job.end)
+        elif job.final and self._settling is not None:
+            self._commit(transcript.text, self._settling)
         elif job.final:
-            self._hypothesis, self._words = transcript.text, ()
-            self._paused, self._paused_at = transcript, job.end
-        else:
+            self._hypothesis, self._whole = transcript.text, (job, transcript)
+        elif self._paused is None and not self.settled:
             self._accept_partial(transcript, job)
         return True
 
     def resumed(self, at: float) -> None:
-        """Speech goes on at `at` after a pause whose text may be there: commit it if the pause was real."""
-        pending, self._pending = self._pending, None
+        """Speech goes on at `at` after a pause: what was said before it is settled, if the pause was real."""
         paused, self._paused = self._paused, None
+        whole, self._whole = self._whole, None
+        job = self._final or (whole[0] if whole else None)
         self._next_partial = min(self._next_partial, self._stretch.end + self._policy.first_after)
-        if paused is None or pending is not None:
-            return
-        quiet = at - self._last_speech
-        if quiet >= self._policy.pause and self._paused_at - self._stretch.start >= self._policy.settle:
-            self._commit(paused.text, self._last_speech + quiet / 2)
+        if paused is None or job is None or not self._worth_settling(job, paused, at):
+            self._final = None
+        elif self._final is not None:
+            self._settling = (paused + at) / 2
+        elif whole is not None:
+            self._commit(whole[1].text, (paused + at) / 2)
+
+    def _worth_settling(self, job: DecodeJob, paused: float, at: float) -> bool:
+        whole = job.start == self._stretch.start and not job.cut
+        heard_all = job.end >= paused - self._policy.lag and job.end <= at
+        return whole and heard_all and at - paused >= self._policy.pause and job.end - job.start >= self._policy.settle
+
+    def _covers(self, job: DecodeJob) -> bool:
+        """Whether nothing was said that the job does not hold."""
+        held = job.start == self._stretch.start and not job.cut
+        return held and job.end >= max(self._loud_until, self._last_speech - self._policy.lag) - 1e-6
 
     def _accept_partial(self, transcript: Transcript, job: DecodeJob) -> None:
         text, words = transcript.text, transcript.words
@@ -204,7 +284,8 @@ class IncrementalTranscript:
         cut = cut_after(words, agreed, earliest=self._policy.keep_tail, latest=length - self._policy.keep_tail)
         self._hypothesis, self._words, self._words_from = text, words, job.start
         if cut:
-            middle = (words[cut - 1].end + words[cut].start) / 2
+            between = job.start + (words[cut - 1].end + words[cut].start) / 2
+            middle = self._stretch.quiet_near(between, self._policy.seam) - job.start
             self._commit("".join(word.text for word in words[:cut]), job.start + middle)
             self._echo = plain(words[cut - 1].text)
             self._hypothesis = "".join(word.text for word in words[cut:]).strip()
@@ -221,12 +302,15 @@ class IncrementalTranscript:
     def _commit(self, text: str, until: float) -> None:
         if text.strip():
             self._segments.append(text.strip())
-        self._hypothesis, self._words, self._paused, self._echo = "", (), None, ""
+        self._hypothesis, self._words, self._echo = "", (), ""
+        self._whole, self._settling = None, None
         self._stretch.drop_before(until)
 
-    def _job(self, end: float, *, final: bool, want_words: bool = False, cut: bool = False) -> DecodeJob:
+    def _job(
+        self, end: float, *, final: bool, want_words: bool = False, cut: bool = False, early: bool = False
+    ) -> DecodeJob:
         start = self._stretch.start
-        self._pending = DecodeJob(
+        job = DecodeJob(
             id=next(self._ids),
             pcm=self._stretch.audio(end),
             start=start,
@@ -235,8 +319,13 @@ class IncrementalTranscript:
             final=final,
             want_words=want_words,
             cut=cut,
+            early=early,
         )
-        return self._pending
+        if final:
+            self._final, self._settling = job, None
+        else:
+            self._partial = job
+        return job
 
     def _quietest(self) -> float:
         """The end of the least speech-like 100 ms in the second half of the `longest` seconds that a job may have."""

@@ -1,4 +1,4 @@
-"""The recogniser's Protocol: one method, so that another engine fits beside Whisper."""
+"""The recogniser's Protocol: one method and one property, so that another engine fits beside Whisper."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -30,6 +30,11 @@ class DecodeRequest:
 
 class Recognizer(Protocol):
     """Turns speech into text; shared by all calls, no state between requests."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether a decode asked for now would begin at once: work on a guess is worth it only then."""
+        ...
 
     async def decode(self, request: DecodeRequest, urgency: Urgency, *, deadline: float = float("inf")) -> Transcript:
         """The text of the request's audio; empty when there is no speech in it.

@@ -18,7 +18,7 @@ import opencc
 import tokenizers
 from faster_whisper.feature_extractor import FeatureExtractor
 
-from asr.guards import Judgement, judge, token_bound
+from asr.guards import Judgement, judge, said_once, token_bound
 from asr.recognizer import DecodeRequest, Pcm
 from asr.transcript import Transcript, Word
 from budget.deadline import Stage
@@ -45,10 +45,10 @@ class ContextRule:
         return min(_MOST_FRAMES, max(300, frames))
 
 
-FINAL_CONTEXT = ContextRule(floor=9.0, room=3.0)
+CONTEXT = ContextRule(floor=6.0, room=2.0)
+"""Less than 2 s of silence behind the speech, and the text starts over; `said_once` undoes most of that."""
 SECOND_CONTEXT = ContextRule(floor=13.0, room=5.0)
 """For a transcript that the guards don't believe: half the cost of all 30 s, and it loops no more often."""
-PARTIAL_CONTEXT = ContextRule(floor=6.0, room=2.0)
 
 
 class WhisperRecognizer:
@@ -83,6 +83,11 @@ class WhisperRecognizer:
         special = (token[2:-2] for token in vocabulary if token.startswith("<|") and token.endswith("|>"))
         return frozenset(token for token in special if 2 <= len(token) <= 3 and token.islower())
 
+    @property
+    def idle(self) -> bool:
+        """See `Recognizer`."""
+        return self._scheduler.idle
+
     def close(self) -> None:
         """Let the decodes in progress finish and end the threads: the runtime must not outlive the process."""
         self._scheduler.close()
@@ -99,13 +104,12 @@ class WhisperRecognizer:
     def decode_now(self, request: DecodeRequest) -> Transcript:
         """Decode on this thread: short context first, a longer one if the guards don't believe the result."""
         seconds = len(request.pcm) / RATE
-        rule = FINAL_CONTEXT if request.final else PARTIAL_CONTEXT
-        frames = rule.frames(seconds)
-        transcript = self._decode(request, frames)
+        frames = CONTEXT.frames(seconds)
+        transcript = said_once(self._decode(request, frames), request.speech_seconds)
         longer = SECOND_CONTEXT.frames(seconds)
         verdict = judge(transcript, request.speech_seconds, last_try=frames >= longer)
         if verdict.judgement is Judgement.RETRY and request.final:
-            transcript = self._decode(request, longer)
+            transcript = said_once(self._decode(request, longer), request.speech_seconds)
             verdict = judge(transcript, request.speech_seconds, last_try=True)
         if verdict.judgement is not Judgement.KEEP:
             return replace(transcript, text="", words=())

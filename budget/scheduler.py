@@ -54,6 +54,7 @@ class Scheduler:
         self._order = itertools.count()
         self._ready = threading.Condition()
         self._closed = False
+        self._running = 0
         self._threads = [threading.Thread(target=self._work, name=f"{name}-{i}", daemon=True) for i in range(workers)]
         for thread in self._threads:
             thread.start()
@@ -67,6 +68,12 @@ class Scheduler:
     async def run(self, work: Callable[[], T], urgency: Urgency, *, deadline: float = float("inf")) -> T:
         """Run `work` on a worker thread and return its result; raises what it raises, or `QueueFull`."""
         return await asyncio.wrap_future(self.submit(work, urgency, deadline=deadline))
+
+    @property
+    def idle(self) -> bool:
+        """Whether work submitted now would begin at once."""
+        with self._ready:
+            return not self._jobs and self._running < len(self._threads)
 
     def waits_before(self, urgency: Urgency) -> bool:
         """Whether more urgent work waits: a job that can stop between its steps then gives way."""
@@ -108,9 +115,15 @@ class Scheduler:
                 if self._closed:
                     return
                 job = heapq.heappop(self._jobs)
-            if not job.result.set_running_or_notify_cancel():
-                continue
-            try:
-                job.result.set_result(job.work())
-            except BaseException as error:  # noqa: BLE001 - handed to whoever awaits the job
-                job.result.set_exception(error)
+                self._running += 1
+            self._do(job)
+            with self._ready:
+                self._running -= 1
+
+    def _do(self, job: _Job) -> None:
+        if not job.result.set_running_or_notify_cancel():
+            return
+        try:
+            job.result.set_result(job.work())
+        except BaseException as error:  # noqa: BLE001 - handed to whoever awaits the job
+            job.result.set_exception(error)

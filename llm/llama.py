@@ -49,6 +49,10 @@ class LlamaModel:
         params.cpuparams.poll = 0
         params.cpuparams_batch.poll = 0
         params.cache_ram_mib = 0
+        if not gpu_layers:
+            # On a CPU the fused attention took 25 ms a token at 450 tokens of context, the plain one 14.
+            params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+            params.cache_type_k = xllamacpp.ggml_type.GGML_TYPE_Q8_0
         params.endpoint_slots = False
         params.endpoint_props = False
         params.api_keys = [secrets.token_urlsafe(32)]

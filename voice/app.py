@@ -3,13 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import structlog
 
-from asr.recognizer import Recognizer
 from asr.whisper import WhisperRecognizer
 from budget.ids import new_id
 from budget.scheduler import Scheduler
@@ -23,9 +21,10 @@ from tts.speech import Pcm, Synthesizer, Voice
 from vad.silero import SileroDetector, load_session
 from vad.speech import SpeechDetector
 from vad.webrtc import GatedDetector, WebRtcDetector
-from voice.call import Call, CallEngines
+from voice.call import Call
 from voice.catalogue import CATALOGUE
 from voice.config import Settings
+from voice.engines import CallEngines, Engines
 from voice.observe import Observer
 from voice.reply import Phrases
 from voice.warmup import check_recognizer
@@ -36,18 +35,6 @@ _DECODES = 2
 """Decodes at once: a final one beside a partial that has begun."""
 DRAIN = 5.0
 """Seconds that calls get to end when the service stops."""
-
-
-@dataclass(frozen=True)
-class Engines:
-    """The shared engines, loaded and warm."""
-
-    recognizer: Recognizer
-    chat: ChatModel
-    synthesizer: Synthesizer
-    detector: Callable[[], SpeechDetector]
-    languages: frozenset[str]
-    phrases: Phrases
 
 
 class CallHold:

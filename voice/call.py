@@ -15,17 +15,15 @@ conversation remembers the words that were played.
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 import structlog
 
-from asr.recognizer import Recognizer
 from asr.transcript import Heard
 from budget.deadline import LatencyBudget, TurnTimings
 from budget.errors import PeerError
 from budget.ids import new_id
-from llm.chat import ChatSession
 from transport.frame import AudioFrame
 from transport.leg import (
     CallerHeard,
@@ -40,16 +38,15 @@ from transport.leg import (
     SessionChanged,
     TurnMeasured,
 )
-from tts.speech import Synthesizer
-from vad.speech import SpeechDetector
 from vad.turn_end import EndpointRule
 from voice.answering import Answering, Ended, ReplyAudible, ReplyFinished
 from voice.dialogue import Dialogue, Entry
+from voice.engines import CallEngines
 from voice.hearing import Decoded, Hearing
 from voice.inbox import Inbox, Tick
 from voice.observe import Observer
 from voice.records import CallRecord, OpenTurn, Outcome
-from voice.reply import RECOGNITION_FAILED, Phrases, fixed
+from voice.reply import RECOGNITION_FAILED, fixed
 from voice.requests import apply_request
 from voice.session import CallSettings
 from voice.turn_taking import (
@@ -77,18 +74,6 @@ from voice.turn_taking import (
 )
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class CallEngines:
-    """The engines as one call uses them; `detector` and `chat` are its own, the rest is shared."""
-
-    recognizer: Recognizer
-    detector: SpeechDetector
-    chat: ChatSession
-    synthesizer: Synthesizer
-    phrases: Phrases
-    languages: frozenset[str]
 
 
 class _HungUpError(Exception):
@@ -213,7 +198,7 @@ class Call:
             case ContinueTurn(at):
                 await self._continue_turn(at)
             case Recognise(speech_end):
-                self._recognise(speech_end)
+                await self._recognise(speech_end)
             case PrepareReply():
                 await self._prepare()
             case CommitTurn():
@@ -246,28 +231,32 @@ class Call:
         self.turn.timings = None
         self.hearing.resume(at)
 
-    def _recognise(self, speech_end: float) -> None:
+    async def _recognise(self, speech_end: float) -> None:
         if self.turn is None:
             return
         now = asyncio.get_running_loop().time()
         ended = now - max(0.0, self.hearing.now - speech_end)
-        self.turn.timings = TurnTimings(speech_end=ended, asr_started=now)
-        self.hearing.recognise(speech_end)
+        known = self.hearing.recognise(speech_end)
+        self.turn.timings = TurnTimings(speech_end=ended, asr_started=max(ended, self.hearing.asr_started))
+        if known:
+            await self._recognised(self.turn)
 
     async def _decoded(self, decoded: Decoded) -> None:
         if not self.hearing.complete(decoded) or self.turn is None:
             return
-        heard = self.hearing.heard()
         if not decoded.job.final or self.talk.phase in (Phase.HEARING, Phase.LISTENING):
-            await self._partially_heard(heard)
+            await self._partially_heard(self.hearing.heard())
         elif decoded.transcript is None:
             await self.talk_about(RecognitionFailed())
         else:
-            self.turn.text = heard.text
-            self.turn.stamp(asr_final=asyncio.get_running_loop().time())
-            if self.settings.language == "auto" and heard.text:
-                self.hearing.language = self.hearing.detected_language()
-            await self.talk_about(Recognised(empty=not heard.text))
+            await self._recognised(self.turn)
+
+    async def _recognised(self, turn: OpenTurn) -> None:
+        turn.text = self.hearing.heard().text
+        turn.stamp(asr_final=asyncio.get_running_loop().time())
+        if self.settings.language == "auto" and turn.text:
+            self.hearing.language = self.hearing.detected_language()
+        await self.talk_about(Recognised(empty=not turn.text))
 
     async def _partially_heard(self, heard: Heard) -> None:
         if self.turn is None or not heard.text:

@@ -63,7 +63,10 @@ class Hearing:
         self._recent: deque[tuple[AudioFrame, float]] = deque(maxlen=round(_KEPT / FRAME_SECONDS))
         self._turn: IncrementalTranscript | None = None
         self._over = True
-        self._finishing: float | None = None
+        self._awaited: float | None = None
+        """The end of the speech whose final transcript was asked for and is not back."""
+        self.asr_started = 0.0
+        """Loop time at which the last final decode was asked for: at a dip it is before the VAD's silence."""
         self.began = 0.0
         """Media time since which a client-committed turn collects."""
 
@@ -115,7 +118,7 @@ class Hearing:
         if self._turn is None:
             self.begin(at)
         else:
-            self._finishing = None
+            self._awaited = None
             self._turn.resumed(at)
 
     def close(self) -> None:
@@ -131,32 +134,41 @@ class Hearing:
         return self._turn.language if self._turn is not None else ""
 
     def partial(self) -> None:
-        """While the caller speaks: start the next partial decode if it is due."""
-        if self._turn is None or not self._tracker.speaking or self._tracker.probability < 0.5:
+        """While the caller speaks: start the next decode if one is due, at a dip or after a while."""
+        if self._turn is None or not self._tracker.speaking:
             return
-        job = self._turn.partial_job()
-        if job is not None:
+        early = self._turn.early_job() if self._recognizer.idle else None
+        if early is not None:
+            self._start(early, Urgency.PARTIAL)
+        elif self._tracker.probability >= 0.5 and (job := self._turn.partial_job()) is not None:
             self._start(job, Urgency.CONTINUATION if job.final else Urgency.PARTIAL)
 
-    def recognise(self, speech_end: float) -> None:
-        """Start the final decode of the turn up to `speech_end`."""
-        if self._turn is not None:
-            self._turn.spoke_until(speech_end)
-            job = self._turn.final_job()
-            self._finishing = speech_end if job.cut else None
+    def recognise(self, speech_end: float) -> bool:
+        """Ask for the final transcript of the turn up to `speech_end`; True if it is there already."""
+        if self._turn is None:
+            return False
+        self._turn.spoke_until(speech_end)
+        job = self._turn.final_job()
+        if job is not None:
             self._start(job, Urgency.FIRST_AUDIO)
+        self._awaited = None if self._turn.settled else speech_end
+        return self._turn.settled
 
     def complete(self, decoded: Decoded) -> bool:
         """Take a result back; True if it was the turn's latest job and no part of the turn is left to decode."""
         if self._turn is None or not self._turn.complete(decoded.job, decoded.transcript):
             return False
-        speech_end, self._finishing = self._finishing, None
-        if speech_end is None or decoded.error is not None:
+        awaited = self._awaited
+        if awaited is None or not decoded.job.final:
             return True
-        self.recognise(speech_end)
-        return False
+        self._awaited = None
+        more = decoded.job.cut and decoded.error is None
+        again = decoded.job.early and decoded.transcript is None
+        return not (more or again) or self.recognise(awaited)
 
     def _start(self, job: DecodeJob, urgency: Urgency) -> None:
+        if job.final:
+            self.asr_started = asyncio.get_running_loop().time()
         self._tasks.create_task(self._decode(job, urgency))
 
     async def _decode(self, job: DecodeJob, urgency: Urgency) -> None:

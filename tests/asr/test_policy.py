@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asr.agreement import agreed_prefix, cut_after
-from asr.guards import Judgement, doubled, judge, loops, token_bound
+from asr.guards import Judgement, judge, loops, said_once, token_bound
 from asr.incremental import DecodeJob, DecodePolicy, IncrementalTranscript
 from asr.transcript import Transcript, Word
 
@@ -47,12 +47,31 @@ def test_people_who_repeat_themselves_are_not_loops(text: str) -> None:
     assert not loops(text)
 
 
-def test_a_phrase_said_twice_is_asked_for_again_and_then_believed() -> None:
-    text = "turn on the living room lamp turn on the living room"
-    assert doubled(text)
-    assert not doubled("turn on the lamp in the living room")
-    assert judge(Transcript(text, log_probability=-0.2), 3.0, last_try=False).judgement is Judgement.RETRY
-    assert judge(Transcript(text, log_probability=-0.2), 3.0, last_try=True).judgement is Judgement.KEEP
+@pytest.mark.parametrize(
+    ("text", "once"),
+    [
+        ("Turn on the living room lamp. Turn on the living room lamp.", "Turn on the living room lamp."),
+        ("Turn on the living room lamp. Turn on the living", "Turn on the living room lamp."),
+        ("Go forward 10 meters 10 meters 10 meters 10", "Go forward 10 meters"),
+        ("three. Three. Three. Three.", "three."),
+        ("turn on the lamp in the living room", "turn on the lamp in the living room"),
+    ],
+)
+def test_a_phrase_repeated_faster_than_speech_was_said_once(text: str, once: str) -> None:
+    transcript = Transcript(text, tokens=14, truncated=True)
+    assert said_once(transcript, 1.2).text == once
+    assert said_once(transcript, 6.0) == transcript, "people do repeat themselves"
+    noise = Transcript(text, tokens=14, no_speech_probability=0.7)
+    assert said_once(noise, 0.4) == noise, "over noise the repetition is the evidence"
+
+
+def test_what_is_left_of_a_repetition_passes_for_a_whole_transcript() -> None:
+    text = "Hello world. " * 6
+    looped = Transcript(text, words("Hello world. " * 6), tokens=18, truncated=True)
+    once = said_once(looped, 1.0)
+    assert [word.text for word in once.words] == [" Hello", " world."]
+    assert judge(looped, 1.0, last_try=False).judgement is Judgement.RETRY
+    assert judge(once, 1.0, last_try=False).judgement is Judgement.KEEP
 
 
 def test_invented_phrases_need_weak_evidence_to_be_dropped() -> None:
@@ -97,6 +116,7 @@ class Speech:
     def finish(self) -> str:
         while True:
             job = self.transcript.final_job()
+            assert job is not None
             self.decode(job)
             if not job.cut:
                 return self.transcript.heard(final=True).text
@@ -136,11 +156,95 @@ def test_speech_that_goes_on_after_a_real_pause_commits_what_came_before() -> No
 def test_a_result_that_comes_after_the_speech_went_on_is_not_taken_for_the_final_one() -> None:
     speech = Speech(numbered(12))
     speech.feed(2.0)
-    speech.feed(0.2, 0.0)
+    speech.feed(0.1, 0.0)
     job = speech.transcript.final_job()
+    assert job is not None
     speech.transcript.resumed(speech.now)
     assert not speech.transcript.complete(job, Transcript("stale"))
     assert "stale" not in speech.transcript.heard().text
+
+
+def test_what_was_said_before_a_real_pause_is_settled_even_if_its_text_comes_late() -> None:
+    speech = Speech(numbered(12))
+    speech.feed(4.0)
+    speech.feed(0.4, 0.0)
+    job = speech.transcript.final_job()
+    assert job is not None
+    speech.transcript.resumed(speech.now)
+    assert speech.transcript.complete(job, Transcript("the first part"))
+    heard = speech.transcript.heard()
+    assert (heard.text, heard.committed) == ("the first part", len("the first part"))
+    speech.feed(1.0)
+    assert all(later.start >= 4.0 for later in speech.jobs if later.id > job.id)
+
+
+class Voice:
+    """Feeds sound at a level, as a caller's voice with its dips, and says what the policy asks for."""
+
+    def __init__(self) -> None:
+        self.transcript = IncrementalTranscript(0.0)
+        self.now = 0.0
+        self.early: list[DecodeJob] = []
+
+    def feed(self, seconds: float, level: float) -> None:
+        for _ in range(round(seconds / 0.02)):
+            self.now = round(self.now + 0.02, 2)
+            self.transcript.push(np.full(320, level, np.float32), 0.9)
+            self.transcript.spoke_until(self.now)
+            if job := self.transcript.early_job():
+                self.early.append(job)
+
+
+def test_the_final_decode_begins_at_the_dip_before_the_pause_is_certain() -> None:
+    voice = Voice()
+    voice.feed(1.5, 0.3)
+    voice.feed(0.12, 0.01)
+    (job,) = voice.early
+    assert job.final
+    assert job.end == pytest.approx(1.54)
+    assert voice.transcript.final_job() is None, "the decode under way holds everything"
+    assert voice.transcript.complete(job, Transcript("all of it"))
+    assert voice.transcript.settled
+    assert voice.transcript.heard().text == "all of it"
+
+
+def test_a_decode_begun_at_a_dip_inside_speech_is_not_the_final_one() -> None:
+    voice = Voice()
+    voice.feed(1.5, 0.3)
+    voice.feed(0.06, 0.01)
+    (job,) = voice.early
+    voice.feed(0.1, 0.3)
+    assert voice.transcript.complete(job, Transcript("a part"))
+    assert voice.transcript.heard().text == "a part"
+    assert not voice.transcript.settled
+    final = voice.transcript.final_job()
+    assert final is not None
+    assert final.end > job.end
+
+
+def test_speech_too_soft_for_a_dip_but_heard_by_the_vad_is_decoded_again() -> None:
+    voice = Voice()
+    voice.feed(1.5, 0.3)
+    voice.feed(0.6, 0.01)
+    assert voice.early
+    assert voice.transcript.final_job() is not None
+
+
+def test_a_cut_between_words_moves_to_the_quietest_moment() -> None:
+    transcript = IncrementalTranscript(0.0, DecodePolicy(agree_from=3.0, keep_tail=1.0))
+    said = words("zero one two three four. five six seven")
+    for i in range(200):
+        transcript.push(np.full(320, 0.0 if i == 121 else 0.3, np.float32), 0.9)
+    transcript.spoke_until(4.0)
+    for _ in range(2):
+        job = transcript.partial_job()
+        assert job is not None
+        transcript.complete(job, Transcript("".join(w.text for w in said), said))
+        for _ in range(40):
+            transcript.push(FRAME, 0.9)
+    after = transcript.final_job()
+    assert after is not None
+    assert after.start == pytest.approx(2.43, abs=0.011)
 
 
 def test_audio_that_was_not_decoded_at_once_is_decoded_in_pieces() -> None:

@@ -15,7 +15,8 @@ from transport.frame import AudioFrame
 from transport.leg import HangUp, Notice, Request
 from tts.speech import Voice
 from vad.speech import WINDOW
-from voice.call import Call, CallEngines
+from voice.call import Call
+from voice.engines import CallEngines
 from voice.observe import Observer
 from voice.reply import Phrases
 from voice.session import CallSettings
@@ -38,6 +39,7 @@ class FakeRecognizer:
     text: str = "hello"
     seconds: float = 0.1
     broken: bool = False
+    idle: bool = True
     requests: list[DecodeRequest] = field(default_factory=list)
 
     async def decode(self, request: DecodeRequest, urgency: object, *, deadline: float = 0.0) -> Transcript:

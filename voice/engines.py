@@ -1,0 +1,34 @@
+"""The engines behind their Protocols: as the service shares them, and as one call uses them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from asr.recognizer import Recognizer
+from llm.chat import ChatModel, ChatSession
+from tts.speech import Synthesizer
+from vad.speech import SpeechDetector
+from voice.reply import Phrases
+
+
+@dataclass(frozen=True)
+class Engines:
+    """The shared engines, loaded and warm."""
+
+    recognizer: Recognizer
+    chat: ChatModel
+    synthesizer: Synthesizer
+    detector: Callable[[], SpeechDetector]
+    languages: frozenset[str]
+    phrases: Phrases
+
+
+@dataclass(frozen=True)
+class CallEngines:
+    """The engines as one call uses them; `detector` and `chat` are its own, the rest is shared."""
+
+    recognizer: Recognizer
+    detector: SpeechDetector
+    chat: ChatSession
+    synthesizer: Synthesizer
+    phrases: Phrases
+    languages: frozenset[str]
