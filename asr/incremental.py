@@ -27,6 +27,7 @@ from asr.transcript import Heard, Transcript, Word
 
 Pcm = NDArray[np.float32]
 RATE = 16_000
+_ENDS = ".?!…"
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class DecodePolicy:
 
     interval: float = 0.6
     first_after: float = 0.5
-    pause: float = 0.15
-    settle: float = 1.5
+    pause: float = 0.25
+    settle: float = 2.5
     agree_from: float = 4.0
     keep_tail: float = 2.0
     longest: float = 24.0
@@ -182,7 +183,7 @@ class IncrementalTranscript:
 
     def heard(self, *, final: bool = False) -> Heard:
         """The utterance so far."""
-        settled = _join(self._segments)
+        settled = _join(self._segments).rstrip(_ENDS)
         return Heard(_join([*self._segments, self._hypothesis]), len(settled), final)
 
     @property
@@ -342,11 +343,17 @@ class IncrementalTranscript:
 
 
 def _join(texts: list[str]) -> str:
-    """Stretches as one text: a space between them, except where Chinese, Japanese or Thai meets itself."""
+    """Stretches as one text: a space between them, except where Chinese, Japanese or Thai meets itself.
+
+    Whisper ends a stretch that was cut at a pause like a sentence; where the next one goes on in
+    lower case, it was none.
+    """
     joined = ""
     for text in (t.strip() for t in texts):
         if not text:
             continue
+        if text[0].islower():
+            joined = joined.rstrip(_ENDS)
         spaceless = joined and ord(joined[-1]) >= 0x2E80 and ord(text[0]) >= 0x2E80
         joined += text if not joined or spaceless else " " + text
     return joined

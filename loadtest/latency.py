@@ -37,6 +37,16 @@ def trimmed(pcm: Pcm) -> Pcm:
     return pcm[max(0, int(loud[0]) - 5) * FRAME : (int(loud[-1]) + 1) * FRAME]
 
 
+def answers_begin(sounds: Sequence[float], ended: float) -> float | None:
+    """The first of the `sounds` (times, ascending) after `ended` that has 0.2 s of silence before it."""
+    previous = float("-inf")
+    for at in sounds:
+        if at > ended and at - previous > 0.2:
+            return at
+        previous = at
+    return None
+
+
 async def conversation(port: int, clips: Sequence[Clip], turns: int, progress: Callable[[str], None]) -> list[Measured]:
     """One call: say a clip, wait for the answer, hear it out, say the next."""
     measured: list[Measured] = []
@@ -87,12 +97,16 @@ async def _greeting(phone: Telephone) -> None:
 
 
 async def _answer(phone: Telephone, ended: float) -> float | None:
-    """When the first audible sample after `ended` is heard; keeps the line's noise going meanwhile."""
+    """When the answer begins after `ended`; keeps the line's noise going meanwhile.
+
+    Agent audio that was sounding at `ended` answers something earlier: only a sound after 0.2 s of
+    silence begins an answer.
+    """
     loop = asyncio.get_running_loop()
     while loop.time() < ended + PATIENCE:
-        after = [at for at in phone.sounds if at > ended]
-        if after:
-            return after[0]
+        after = answers_begin(phone.sounds, ended)
+        if after is not None:
+            return after
         await phone.tick()
     return None
 

@@ -178,6 +178,20 @@ def test_what_was_said_before_a_real_pause_is_settled_even_if_its_text_comes_lat
     assert all(later.start >= 4.0 for later in speech.jobs if later.id > job.id)
 
 
+def test_a_sentence_that_a_pause_cut_in_two_is_one_sentence() -> None:
+    speech = Speech(numbered(20))
+    for part in ("Sunday is the best.", "part of the week.", "Monday is not."):
+        speech.feed(3.0)
+        speech.feed(0.5, 0.0)
+        job = speech.transcript.final_job()
+        assert job is not None
+        speech.transcript.complete(job, Transcript(part))
+        before = speech.transcript.heard()
+        speech.transcript.resumed(speech.now)
+        assert before.text.startswith(speech.transcript.heard().text[: before.committed])
+    assert speech.transcript.heard().text == "Sunday is the best part of the week. Monday is not."
+
+
 class Voice:
     """Feeds sound at a level, as a caller's voice with its dips, and says what the policy asks for."""
 

@@ -13,7 +13,7 @@ import pytest
 import soxr
 from aiohttp import web
 
-from asr.guards import doubled, loops
+from asr.guards import loops
 from asr.recognizer import DecodeRequest
 from asr.whisper import WhisperRecognizer
 from budget.errors import ConfigError, EngineError, ModelError
@@ -104,7 +104,6 @@ def test_no_length_of_audio_breaks_the_recogniser(whisper: WhisperRecognizer, se
     pcm = np.random.default_rng(0).normal(0, 0.001, int(16_000 * seconds)).astype(np.float32)
     text = hear(whisper, pcm)
     assert not loops(text)
-    assert not doubled(text)
 
 
 def test_a_folder_without_a_model_is_a_clear_error(tmp_path: Path) -> None:
