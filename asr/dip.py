@@ -2,11 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-Pcm = NDArray[np.float32]
-
 
 @dataclass(frozen=True)
 class DipRule:
@@ -34,9 +29,8 @@ class DipDetector:
         """Whether the last chunk was quiet, beside the speech before it."""
         return self._quiet > 0
 
-    def push(self, pcm: Pcm) -> bool:
-        """Take a chunk (float32, any rate); True at the moment when a dip is certain."""
-        level = float(np.sqrt(np.mean(np.square(pcm)))) if pcm.size else 0.0
+    def push(self, level: float) -> bool:
+        """Take the level of the next chunk (root mean square); True at the moment when a dip is certain."""
         self._level = max(level, self._level * self._rule.decay)
         self._quiet = self._quiet + 1 if level < self._rule.share * self._level else 0
         return self._quiet == self._rule.chunks

@@ -16,6 +16,8 @@ Times are media seconds. Nothing here decodes, waits or reads a clock.
 """
 
 import itertools
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -72,63 +74,68 @@ class DecodeJob:
     """Begun at a dip, before anybody asked for the final transcript."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """A few samples with the VAD's speech probability for them and their level (root mean square)."""
+
+    pcm: Pcm
+    voiced: float
+    level: float
+
+    @property
+    def seconds(self) -> float:
+        return len(self.pcm) / RATE
+
+
 @dataclass
 class _Stretch:
-    """The audio not yet committed: chunks from `start`, and when each held speech."""
+    """The audio not yet committed: chunks from `start` on."""
 
     start: float
-    chunks: list[Pcm] = field(default_factory=list)
-    voiced: list[float] = field(default_factory=list)
-    """Speech probability of each chunk, for the least speech-like moment to cut at."""
-    levels: list[float] = field(default_factory=list)
-    """Loudness of each chunk (mean square), for the quietest moment between two words."""
+    chunks: list[_Chunk] = field(default_factory=list)
     samples: int = 0
 
     @property
+    def seconds(self) -> float:
+        return self.samples / RATE
+
+    @property
     def end(self) -> float:
-        return self.start + self.samples / RATE
+        return self.start + self.seconds
 
-    def push(self, pcm: Pcm, probability: float) -> None:
-        self.chunks.append(pcm)
-        self.voiced.append(probability)
-        self.levels.append(float(np.mean(np.square(pcm))) if pcm.size else 0.0)
-        self.samples += len(pcm)
+    def push(self, chunk: _Chunk) -> None:
+        self.chunks.append(chunk)
+        self.samples += len(chunk.pcm)
 
-    def audio(self, until: float | None = None) -> Pcm:
-        whole = np.concatenate(self.chunks) if self.chunks else np.empty(0, np.float32)
-        return whole if until is None else whole[: max(0, round((until - self.start) * RATE))]
+    def audio(self, until: float) -> Pcm:
+        whole = np.concatenate([chunk.pcm for chunk in self.chunks]) if self.chunks else np.empty(0, np.float32)
+        return whole[: max(0, round((until - self.start) * RATE))]
+
+    def timed(self) -> Iterator[tuple[float, _Chunk]]:
+        """Each chunk with the time at which it begins."""
+        time = self.start
+        for chunk in self.chunks:
+            yield time, chunk
+            time += chunk.seconds
 
     def speech_seconds(self, until: float) -> float:
-        time, total = self.start, 0.0
-        for chunk, probability in zip(self.chunks, self.voiced, strict=True):
-            if time >= until:
-                break
-            seconds = len(chunk) / RATE
-            total += seconds if probability >= 0.5 else 0.0
-            time += seconds
-        return total
+        return sum(chunk.seconds for time, chunk in self.timed() if time < until and chunk.voiced >= 0.5)
 
     def quiet_near(self, time: float, within: float) -> float:
         """The middle of the quietest chunk at most `within` seconds from `time`; of equal ones the nearest."""
-        moment, best, found = self.start, (float("inf"), 0.0), time
-        for chunk, level in zip(self.chunks, self.levels, strict=True):
-            middle = moment + len(chunk) / RATE / 2
-            moment += len(chunk) / RATE
-            if abs(middle - time) <= within and (level, abs(middle - time)) < best:
-                best, found = (level, abs(middle - time)), middle
-        return found
+        middles = ((begin + chunk.seconds / 2, chunk.level) for begin, chunk in self.timed())
+        near = [(level, abs(middle - time), middle) for middle, level in middles if abs(middle - time) <= within]
+        return min(near)[2] if near else time
 
     def drop_before(self, time: float) -> None:
         """Forget the audio before `time`, at the boundary of a sample."""
         excess = round((time - self.start) * RATE)
-        while self.chunks and excess >= len(self.chunks[0]):
-            excess -= len(self.chunks[0])
-            self._shift(len(self.chunks[0]))
-            self.chunks.pop(0)
-            self.voiced.pop(0)
-            self.levels.pop(0)
+        while self.chunks and excess >= len(self.chunks[0].pcm):
+            dropped = len(self.chunks.pop(0).pcm)
+            excess -= dropped
+            self._shift(dropped)
         if self.chunks and excess > 0:
-            self.chunks[0] = self.chunks[0][excess:]
+            self.chunks[0] = replace(self.chunks[0], pcm=self.chunks[0].pcm[excess:])
             self._shift(excess)
 
     def _shift(self, samples: int) -> None:
@@ -170,11 +177,12 @@ class IncrementalTranscript:
 
     def push(self, pcm: Pcm, probability: float) -> None:
         """Append audio (float32 at 16 kHz) with the VAD's probability for it."""
-        self._stretch.push(pcm, probability)
-        self._dipped = self._dips.push(pcm)
+        level = float(np.sqrt(np.mean(np.square(pcm)))) if pcm.size else 0.0
+        self._stretch.push(_Chunk(pcm, probability, level))
+        self._dipped = self._dips.push(level)
         if not self._dips.quiet:
             self._loud_until = self._stretch.end
-        if self._stretch.end - self._stretch.start > 4 * self._policy.longest:
+        if self._stretch.seconds > 4 * self._policy.longest:
             self._stretch.drop_before(self._stretch.end - self._policy.longest)
 
     def spoke_until(self, time: float) -> None:
@@ -193,7 +201,7 @@ class IncrementalTranscript:
 
     def partial_job(self) -> DecodeJob | None:
         """The next decode worth doing while speech goes on; None while one is pending or too little is new."""
-        length = self._stretch.end - self._stretch.start
+        length = self._stretch.seconds
         if self._partial is not None or (self._final is not None and length < self._policy.agree_from):
             return None
         if length >= self._policy.longest:
@@ -204,7 +212,7 @@ class IncrementalTranscript:
 
     def early_job(self) -> DecodeJob | None:
         """At a dip: a decode that is the final one if nothing but quiet follows."""
-        length = self._stretch.end - self._stretch.start
+        length = self._stretch.seconds
         due = self._dipped and self._stretch.end >= self._next_early
         if not due or self._settling is not None or length >= self._policy.longest:
             return None
@@ -263,14 +271,16 @@ class IncrementalTranscript:
             self._commit(whole[1].text, (paused + at) / 2)
 
     def _worth_settling(self, job: DecodeJob, paused: float, at: float) -> bool:
-        whole = job.start == self._stretch.start and not job.cut
-        heard_all = job.end >= paused - self._policy.lag and job.end <= at
-        return whole and heard_all and at - paused >= self._policy.pause and job.end - job.start >= self._policy.settle
+        heard_all = self._to_its_end(job) and paused - self._policy.lag <= job.end <= at
+        return heard_all and at - paused >= self._policy.pause and job.end - job.start >= self._policy.settle
 
     def _covers(self, job: DecodeJob) -> bool:
         """Whether nothing was said that the job does not hold."""
-        held = job.start == self._stretch.start and not job.cut
-        return held and job.end >= max(self._loud_until, self._last_speech - self._policy.lag) - 1e-6
+        return self._to_its_end(job) and job.end >= max(self._loud_until, self._last_speech - self._policy.lag) - 1e-6
+
+    def _to_its_end(self, job: DecodeJob) -> bool:
+        """Whether the job holds what is not committed from its beginning on, and was not cut short."""
+        return job.start == self._stretch.start and not job.cut
 
     def _accept_partial(self, transcript: Transcript, job: DecodeJob) -> None:
         text, words = transcript.text, transcript.words
@@ -330,13 +340,13 @@ class IncrementalTranscript:
 
     def _quietest(self) -> float:
         """The end of the least speech-like 100 ms in the second half of the `longest` seconds that a job may have."""
-        time = self._stretch.start
-        half, last = time + self._policy.longest / 2, time + self._policy.longest - 1.0
+        half = self._stretch.start + self._policy.longest / 2
+        last = self._stretch.start + self._policy.longest - 1.0
         best, lowest = last, float("inf")
-        recent: list[float] = []
-        for chunk, probability in zip(self._stretch.chunks, self._stretch.voiced, strict=True):
-            recent = [*recent[-4:], probability]
-            time += len(chunk) / RATE
+        recent: deque[float] = deque(maxlen=5)
+        for begin, chunk in self._stretch.timed():
+            recent.append(chunk.voiced)
+            time = begin + chunk.seconds
             if half <= time <= last and sum(recent) < lowest:
                 best, lowest = time - 0.05, sum(recent)
         return best

@@ -105,11 +105,11 @@ class WhisperRecognizer:
         """Decode on this thread: short context first, a longer one if the guards don't believe the result."""
         seconds = len(request.pcm) / RATE
         frames = CONTEXT.frames(seconds)
-        transcript = said_once(self._decode(request, frames), request.speech_seconds)
+        transcript = self._decode(request, frames)
         longer = SECOND_CONTEXT.frames(seconds)
         verdict = judge(transcript, request.speech_seconds, last_try=frames >= longer)
         if verdict.judgement is Judgement.RETRY and request.final:
-            transcript = said_once(self._decode(request, longer), request.speech_seconds)
+            transcript = self._decode(request, longer)
             verdict = judge(transcript, request.speech_seconds, last_try=True)
         if verdict.judgement is not Judgement.KEEP:
             return replace(transcript, text="", words=())
@@ -136,7 +136,7 @@ class WhisperRecognizer:
         text = self._text(ids, language)
         spoken = min(frames, int(len(request.pcm) * _MEL_RATE / RATE))
         words = self._words(encoded, prompt, ids, spoken, language) if request.want_words and ids else ()
-        return Transcript(
+        transcript = Transcript(
             text=text,
             words=words,
             language=language,
@@ -145,6 +145,7 @@ class WhisperRecognizer:
             tokens=len(ids),
             truncated=len(ids) >= bound,
         )
+        return said_once(transcript, request.speech_seconds)
 
     def _encode(self, pcm: Pcm, frames: int) -> ctranslate2.StorageView:
         padded = np.zeros(frames * RATE // _MEL_RATE, np.float32)

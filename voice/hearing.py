@@ -151,8 +151,9 @@ class Hearing:
         job = self._turn.final_job()
         if job is not None:
             self._start(job, Urgency.FIRST_AUDIO)
-        self._awaited = None if self._turn.settled else speech_end
-        return self._turn.settled
+        known = self._turn.settled
+        self._awaited = None if known else speech_end
+        return known
 
     def complete(self, decoded: Decoded) -> bool:
         """Take a result back; True if it was the turn's latest job and no part of the turn is left to decode."""

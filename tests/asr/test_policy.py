@@ -113,6 +113,13 @@ class Speech:
         text = "".join(w.text for w in inside)
         self.transcript.complete(job, Transcript(text, timed if job.want_words else ()))
 
+    def pause(self, seconds: float) -> DecodeJob:
+        """Fall silent; the final decode that is asked for then."""
+        self.feed(seconds, 0.0)
+        job = self.transcript.final_job()
+        assert job is not None
+        return job
+
     def finish(self) -> str:
         while True:
             job = self.transcript.final_job()
@@ -144,8 +151,7 @@ def test_the_final_pass_of_a_long_utterance_has_only_the_tail_to_do() -> None:
 def test_speech_that_goes_on_after_a_real_pause_commits_what_came_before() -> None:
     speech = Speech(numbered(12))
     speech.feed(4.0)
-    speech.feed(0.5, 0.0)
-    speech.decode(speech.transcript.final_job())
+    speech.decode(speech.pause(0.5))
     before = speech.transcript.heard()
     speech.transcript.resumed(speech.now)
     after = speech.transcript.heard()
@@ -156,9 +162,7 @@ def test_speech_that_goes_on_after_a_real_pause_commits_what_came_before() -> No
 def test_a_result_that_comes_after_the_speech_went_on_is_not_taken_for_the_final_one() -> None:
     speech = Speech(numbered(12))
     speech.feed(2.0)
-    speech.feed(0.1, 0.0)
-    job = speech.transcript.final_job()
-    assert job is not None
+    job = speech.pause(0.1)
     speech.transcript.resumed(speech.now)
     assert not speech.transcript.complete(job, Transcript("stale"))
     assert "stale" not in speech.transcript.heard().text
@@ -167,9 +171,7 @@ def test_a_result_that_comes_after_the_speech_went_on_is_not_taken_for_the_final
 def test_what_was_said_before_a_real_pause_is_settled_even_if_its_text_comes_late() -> None:
     speech = Speech(numbered(12))
     speech.feed(4.0)
-    speech.feed(0.4, 0.0)
-    job = speech.transcript.final_job()
-    assert job is not None
+    job = speech.pause(0.4)
     speech.transcript.resumed(speech.now)
     assert speech.transcript.complete(job, Transcript("the first part"))
     heard = speech.transcript.heard()
@@ -182,9 +184,7 @@ def test_a_sentence_that_a_pause_cut_in_two_is_one_sentence() -> None:
     speech = Speech(numbered(20))
     for part in ("Sunday is the best.", "part of the week.", "Monday is not."):
         speech.feed(3.0)
-        speech.feed(0.5, 0.0)
-        job = speech.transcript.final_job()
-        assert job is not None
+        job = speech.pause(0.5)
         speech.transcript.complete(job, Transcript(part))
         before = speech.transcript.heard()
         speech.transcript.resumed(speech.now)
