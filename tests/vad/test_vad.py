@@ -24,10 +24,12 @@ def events(*probabilities: float) -> list[object]:
     return SpeechTracker(Scripted(*probabilities)).push(np.zeros(WINDOW * len(probabilities), np.float32))
 
 
-def test_a_click_is_no_speech_and_three_windows_are() -> None:
-    assert events(0.9, 0.9, 0, 0, 0) == []
-    started = events(0, 0.9, 0.9, 0.9)
-    assert started == [SpeechStarted(pytest.approx(WINDOW_SECONDS), pytest.approx(4 * WINDOW_SECONDS))]
+def test_a_click_is_no_speech_two_sure_windows_or_three_likely_ones_are() -> None:
+    assert events(1.0, 0, 0.3, 0, 0) == []
+    assert events(0.6, 0.6, 0.1, 0.6, 0.6, 0.1) == []
+    sure, likely = events(0, 0.9, 0.9), events(0, 0.5, 0.5, 0.5)
+    assert sure == [SpeechStarted(pytest.approx(WINDOW_SECONDS), pytest.approx(3 * WINDOW_SECONDS))]
+    assert likely == [SpeechStarted(pytest.approx(WINDOW_SECONDS), pytest.approx(4 * WINDOW_SECONDS))]
 
 
 def test_a_dip_of_one_window_does_not_stop_speech() -> None:
