@@ -16,8 +16,13 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
+from hypothesis import HealthCheck, settings
 
 from tests.virtual_time import VirtualTimeLoop
+
+# How fast examples are made or run says something of the machine, not of the code.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 SPEECH = Path(__file__).parent / "data" / "speech"
 

@@ -32,6 +32,14 @@ def test_resampling_in_chunks_is_the_same_as_in_one_piece(source: int, target: i
     assert 20 * np.log10(error + 1e-12) < -60
 
 
+@pytest.mark.parametrize("source", [8000, 24000, 48000])
+def test_resampling_holds_nothing_back(source: int) -> None:
+    stream, given = Resampler(source, 16_000), 0
+    for block in range(1, 51):
+        given += len(stream.push(np.zeros(source // 50, np.float32)))
+        assert given >= block * 320 - 48, "more than 3 ms wait in the filter"
+
+
 def test_a_gap_of_silence_keeps_the_sample_count() -> None:
     stream = Resampler(8000, 16000)
     pcm = np.concatenate([tone(8000, 0.5), np.zeros(2400, np.float32), tone(8000, 0.5)])
