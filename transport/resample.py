@@ -1,7 +1,10 @@
 """One stateful resampler a stream: block by block with the same result as in one piece (FFmpeg's libswresample)."""
 
+from fractions import Fraction
+
 import av
 import numpy as np
+from av.filter import Graph
 
 from transport.frame import Pcm
 
@@ -16,7 +19,7 @@ class Resampler:
     def __init__(self, source: int, target: int) -> None:
         self.source, self.target = source, target
         self._taken = self._given = 0
-        self._stream = av.AudioResampler(format="flt", layout="mono", rate=target) if source != target else None
+        self._stream = _graph(source, target) if source != target else None
 
     def push(self, pcm: Pcm, *, last: bool = False) -> Pcm:
         """Feed samples at the source rate; returns those ready at the target rate.
@@ -31,12 +34,35 @@ class Resampler:
         if len(pcm):
             frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(pcm, np.float32)[None], format="flt", layout="mono")
             frame.sample_rate = self.source
-            out += [done.to_ndarray()[0] for done in self._stream.resample(frame)]
+            self._stream.push(frame)
+            out += _pulled(self._stream)
         if last and self._taken:
-            out += [done.to_ndarray()[0] for done in self._stream.resample(None)]
+            self._stream.push(None)
+            out += _pulled(self._stream)
         ready = np.concatenate(out) if out else np.zeros(0, np.float32)
         self._given += len(ready)
         if last:
             missing = round(self._taken * self.target / self.source) - self._given
             ready = np.pad(ready, (0, missing)) if missing > 0 else ready[: len(ready) + missing]
         return ready
+
+
+def _graph(source: int, target: int) -> Graph:
+    """libswresample as a filter graph on the caller's thread; PyAV's AudioResampler starts a thread a core instead."""
+    graph = Graph()
+    graph.threads = 1
+    entry = graph.add_abuffer(format="flt", sample_rate=source, layout="mono", time_base=Fraction(1, source))
+    stages = [entry, graph.add("aresample", str(target)), graph.add("abuffersink")]
+    graph.link_nodes(*stages).configure()
+    return graph
+
+
+def _pulled(graph: Graph) -> list[Pcm]:
+    out: list[Pcm] = []
+    while True:
+        try:
+            frame = graph.pull()
+        except (BlockingIOError, EOFError):
+            return out
+        if isinstance(frame, av.AudioFrame):
+            out.append(frame.to_ndarray()[0])
