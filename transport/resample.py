@@ -34,14 +34,12 @@ class Resampler:
         if len(pcm):
             frame = av.AudioFrame.from_ndarray(np.ascontiguousarray(pcm, np.float32)[None], format="flt", layout="mono")
             frame.sample_rate = self.source
-            self._stream.push(frame)
-            out += _pulled(self._stream)
+            out += _filtered(self._stream, frame)
         if last and self._taken:
-            self._stream.push(None)
-            out += _pulled(self._stream)
+            out += _filtered(self._stream, None)
         ready = np.concatenate(out) if out else np.zeros(0, np.float32)
         self._given += len(ready)
-        if last:
+        if last:  # the drained filter is a sample or two off, and gives nothing of less than a millisecond
             missing = round(self._taken * self.target / self.source) - self._given
             ready = np.pad(ready, (0, missing)) if missing > 0 else ready[: len(ready) + missing]
         return ready
@@ -57,7 +55,9 @@ def _graph(source: int, target: int) -> Graph:
     return graph
 
 
-def _pulled(graph: Graph) -> list[Pcm]:
+def _filtered(graph: Graph, entry: av.AudioFrame | None) -> list[Pcm]:
+    """What comes out for a frame that goes in; None drains the filter."""
+    graph.push(entry)
     out: list[Pcm] = []
     while True:
         try:

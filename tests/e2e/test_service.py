@@ -180,7 +180,7 @@ BAD = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(path=st.sampled_from(["/v1/realtime", "/twilio"]), messages=st.lists(BAD, min_size=1, max_size=5))
 def test_malformed_messages_never_take_the_service_down(server: Server, path: str, messages: list[bytes | str]) -> None:
     async def scenario() -> None:
