@@ -126,8 +126,11 @@ def stop_server(process: subprocess.Popen) -> int:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The real service with the default models, shared by the end-to-end tests."""
-    process, running = start_server(tmp_path_factory.mktemp("server"))
+    """The real service with the default models, shared by the end-to-end tests.
+
+    Replies are short: they play at real time, and a model that talks for 40 s would outlast the tests' patience.
+    """
+    process, running = start_server(tmp_path_factory.mktemp("server"), "--llm.max_tokens", "40")
     yield running
     assert stop_server(process) == 0, running.log.read_text()[-3000:]
     assert "Traceback" not in running.log.read_text(), running.log.read_text()[-6000:]
