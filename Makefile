@@ -15,7 +15,7 @@ test: lint ## everything: lint, types, architecture, unit, models, browser
 	@sh scripts/system-packages.sh libatomic
 	@sh scripts/system-packages.sh chromium
 	@sh scripts/system-packages.sh npm
-	@$(BIN)/halfsecond models pull whisper-base smollm2-135m piper-joe kokoro
+	@$(BIN)/halfsecond models pull whisper-base smollm2-135m piper-joe smart-turn kokoro
 	$(BIN)/python -m pytest $(ARGS)
 
 lint: $(DEV) ## format check, lint, types, import layers

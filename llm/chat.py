@@ -35,8 +35,12 @@ class ChatSession(Protocol):
         """
         ...
 
-    async def prefill(self, messages: list[Message]) -> None:
-        """Put the prompt so far into the cache; a no-op where the engine keeps none. Never raises."""
+    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> float | None:
+        """Put the prompt so far into the cache, the last message left open-ended: more of it may come.
+
+        Returns the probability that it is whole as it is; None where the engine can't tell, or where
+        the request was dropped, which an `urgent` one never is for another of this session. Never raises.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,8 +1,8 @@
 """llama.cpp in the process, through xllamacpp: one slot and its prompt cache for each call.
 
-xllamacpp runs llama.cpp's server in-process and opens an HTTP port on loopback for it. Nothing
-here uses that port; it is locked with a random key and its slots, which hold callers' words, are
-not shown.
+xllamacpp runs llama.cpp's server in-process and opens an HTTP port on loopback for it. Only the
+rendering of prompts goes through that port, since there is no call for it; it is locked with a
+random key and its slots, which hold callers' words, are not shown.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import httpx
 import structlog
 import xllamacpp
 
@@ -21,19 +22,23 @@ from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
 from budget.scheduler import QueueFull, Scheduler, Urgency
 from llm.chat import ChatSession, Message, ReplyOptions
+from llm.sentence_end import end_probability, open_ended
 
 log = structlog.get_logger(__name__)
 
 _DELTAS_AHEAD = 64
 """Deltas that may wait between llama.cpp's thread and the event loop."""
+_LIKELIEST = 100
+"""How many next tokens are looked at for the end of a sentence."""
+_CUT = "\u2402\u2403"
+"""Stands in a rendered prompt where the caller's next word would; nobody says it."""
 
 
 class LlamaModel:
     """The shared server; `slots` calls at once, each with `context` tokens.
 
-    The prompt is read on `threads` threads, words are generated on half as many: generation is bound
-    by memory and waits at a barrier for every layer, so on a busy 2-core machine two threads took up
-    to four times as long a word as one.
+    More `threads` than one rarely pay for a small model: they wait for each other at every layer, and
+    on two cores something else always runs (two took twice as long to the first token).
     """
 
     def __init__(self, path: Path, *, slots: int, context: int, threads: int, gpu_layers: int = 0) -> None:
@@ -44,7 +49,7 @@ class LlamaModel:
         params.n_parallel = slots
         params.n_ctx = slots * context
         params.n_gpu_layers = gpu_layers
-        params.cpuparams.n_threads = max(1, threads // 2)
+        params.cpuparams.n_threads = threads
         params.cpuparams_batch.n_threads = threads
         params.cpuparams.poll = 0
         params.cpuparams_batch.poll = 0
@@ -55,13 +60,16 @@ class LlamaModel:
             params.cache_type_k = xllamacpp.ggml_type.GGML_TYPE_Q8_0
         params.endpoint_slots = False
         params.endpoint_props = False
-        params.api_keys = [secrets.token_urlsafe(32)]
+        key = secrets.token_urlsafe(32)
+        params.api_keys = [key]
         params.verbosity = -1
         self.context = context
         try:
             self._server = xllamacpp.Server(params)
         except Exception as error:  # raised from C++ without a type of its own
             raise ModelError(f"llama.cpp can't load {path}: {error}") from error
+        headers = {"Authorization": f"Bearer {key}"}
+        self._renderer = httpx.Client(base_url=self._server.listening_address, headers=headers, timeout=5.0)
         self._free = list(range(slots))
         self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
 
@@ -83,6 +91,42 @@ class LlamaModel:
     async def close(self) -> None:
         """See `ChatModel`."""
         await asyncio.to_thread(self._scheduler.close)
+        self._renderer.close()
+
+    def prefill(self, messages: list[Message], slot: int, urgency: Urgency) -> "Future[float | None]":
+        """Read the prompt into a slot's cache on a worker thread; the probability that its last message is whole.
+
+        Raises `QueueFull`.
+        """
+
+        def work() -> float | None:
+            answer: Any = None
+
+            def take(chunk: Any) -> bool:
+                nonlocal answer
+                answer = chunk
+                return False
+
+            request = {
+                "prompt": self._open_prompt(messages),
+                "n_predict": 1,
+                "n_probs": _LIKELIEST,
+                "temperature": 0.0,
+                "id_slot": slot,
+                "cache_prompt": True,
+            }
+            self._server.handle_completions(json.dumps(request), take)
+            return None if answer is None else _whole(answer)
+
+        return self._scheduler.submit(work, urgency)
+
+    def _open_prompt(self, messages: list[Message]) -> str:
+        """The prompt by the model's own template, up to the last word of the last message."""
+        *before, last = messages
+        wire = [*before, Message(last.role, open_ended(last.text) + _CUT)]
+        body = {"messages": [{"role": m.role, "content": m.text} for m in wire]}
+        prompt: str = self._renderer.post("/apply-template", json=body).raise_for_status().json()["prompt"]
+        return prompt[: prompt.index(_CUT)]
 
     def release(self, slot: int) -> None:
         """Take a slot back; the most recently used goes to the end, so that caches live longest."""
@@ -106,7 +150,7 @@ class LlamaSession:
         self._model = model
         self._slot = slot
         self._closed = False
-        self._prefilling: Future[None] | None = None
+        self._prefilling: Future[float | None] | None = None
 
     async def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
@@ -144,16 +188,18 @@ class LlamaSession:
             room.release(_DELTAS_AHEAD)
             job.cancel()
 
-    async def prefill(self, messages: list[Message]) -> None:
-        """See `ChatSession`: computes the prompt into the slot's cache without answering."""
-        if self._closed or (self._prefilling is not None and not self._prefilling.done()):
-            return
-        request = self._request(messages, 0, 0.0)
+    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> float | None:
+        """See `ChatSession`."""
+        busy = self._prefilling is not None and not self._prefilling.done()
+        if self._closed or not messages or (busy and not urgent):
+            return None
         try:
-            self._prefilling = self._model.submit(request, lambda _: False, Urgency.SPECULATION, float("inf"))
-            await asyncio.wrap_future(self._prefilling)
-        except (QueueFull, RuntimeError):
-            return
+            urgency = Urgency.FIRST_AUDIO if urgent else Urgency.SPECULATION
+            self._prefilling = self._model.prefill(messages, self._slot, urgency)
+            return await asyncio.wrap_future(self._prefilling)
+        except (QueueFull, RuntimeError, ValueError, httpx.HTTPError) as error:
+            log.debug("prompt not read ahead", error=str(error))
+            return None
 
     async def close(self) -> None:
         """See `ChatSession`."""
@@ -170,6 +216,16 @@ class LlamaSession:
             "cache_prompt": True,
             "stream": True,
         }
+
+
+def _whole(answer: Any) -> float | None:
+    """The probability that the prompt of a one-token completion ends a sentence; None if the answer carries none."""
+    data = json.loads(answer) if isinstance(answer, str | bytes) else answer
+    choices = data.get("choices") or [{}]
+    tokens = (choices[0].get("logprobs") or {}).get("content") or []
+    if not tokens:  # the model ended the message at once: its end token is not among the completion's
+        return 1.0 if choices[0].get("finish_reason") == "stop" else None
+    return end_probability((token["token"], token["logprob"]) for token in tokens[0]["top_logprobs"])
 
 
 def _delta(chunk: dict[str, Any]) -> str:

@@ -75,8 +75,9 @@ class OpenAiSession:
                 raise EngineError(Stage.LLM, f"the chat server broke off: {_brief(error)}", retryable=True) from error
             raise
 
-    async def prefill(self, messages: list[Message]) -> None:
-        """See `ChatSession`: nothing to do."""
+    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> float | None:
+        """See `ChatSession`: nothing to do, and nothing known."""
+        return None
 
     async def close(self) -> None:
         """See `ChatSession`."""

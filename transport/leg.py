@@ -19,13 +19,15 @@ class TurnDetection:
     """Who decides that the caller is done: the service (`automatic`) or the client's commit.
 
     `answer`: reply by itself at the end of a turn. `interrupt`: the caller's speech stops the agent.
-    `silence` in seconds, None for the service's own.
+    `silence` in seconds: a fixed wait instead of a decision by meaning. `eagerness`: how soon an unsure
+    end is taken for one.
     """
 
     automatic: bool = True
     answer: bool = True
     interrupt: bool = True
     silence: float | None = None
+    eagerness: Literal["low", "medium", "high"] = "medium"
 
 
 @dataclass(frozen=True)

@@ -164,6 +164,7 @@ def _options(session: Session, greeting: str | bool | None) -> SessionOptions:
                 answer=vad.create_response is not False,
                 interrupt=vad.interrupt_response is not False,
                 silence=vad.silence_duration_ms / 1000 if vad.silence_duration_ms else None,
+                eagerness="medium" if vad.eagerness is None or vad.eagerness == "auto" else vad.eagerness,
             )
         )
     language = source.transcription.language if source and source.transcription else None

@@ -27,10 +27,11 @@ class AudioFormat(_Wire):
 
 
 class ServerVad(_Wire):
-    """Who ends a turn. `semantic_vad` is served by the same rule as `server_vad`."""
+    """Who ends a turn: the service by meaning, or by silence where `silence_duration_ms` is given."""
 
     type: Literal["server_vad", "semantic_vad"] = "server_vad"
     silence_duration_ms: Annotated[int, Field(ge=100, le=5000)] | None = None
+    eagerness: Literal["low", "medium", "high", "auto"] | None = None
     create_response: bool | None = None
     interrupt_response: bool | None = None
 

@@ -235,9 +235,11 @@ class Narrator:
         detection = options.turn_detection
         vad = None
         if detection is not None and detection.automatic:
+            how: Json = {"type": "semantic_vad", "eagerness": detection.eagerness}
+            if detection.silence is not None:
+                how = {"type": "server_vad", "silence_duration_ms": round(detection.silence * 1000)}
             vad = {
-                "type": "server_vad",
-                "silence_duration_ms": None if detection.silence is None else round(detection.silence * 1000),
+                **how,
                 "create_response": detection.answer,
                 "interrupt_response": detection.interrupt,
             }

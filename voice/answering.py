@@ -1,13 +1,13 @@
-"""The agent's side of a call: starts replies, lets them be heard, drops or interrupts them, keeps what was heard."""
+"""The agent's side of a call: starts replies, lets them be heard, holds, drops or interrupts them; keeps what was."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from budget.ids import new_id
-from llm.chat import ChatSession, ReplyOptions
+from llm.chat import ChatSession, Message, ReplyOptions
 from llm.prompt import fit
 from transport.leg import CallLeg, MessageAdded, ReplyCut, ReplyEnded, ReplyStarted, ReplyText
 from tts.speech import Synthesizer
@@ -23,6 +23,14 @@ class ReplyAudible:
 
     reply_id: str
     at: float
+
+
+@dataclass(frozen=True)
+class SentenceJudged:
+    """The words that the reply answers are a whole sentence with this probability; None if the model can't tell."""
+
+    reply_id: str
+    probability: float | None
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class Answering:
         dialogue: Dialogue,
         *,
         tasks: asyncio.TaskGroup,
-        post: Callable[[ReplyAudible | ReplyFinished], None],
+        post: Callable[[SentenceJudged | ReplyAudible | ReplyFinished], None],
     ) -> None:
         self._leg, self._chat, self._synthesizer = leg, chat, synthesizer
         self._phrases, self._dialogue = phrases, dialogue
@@ -65,11 +73,29 @@ class Answering:
         """Start a reply of the model to the conversation and the words `upcoming`; nothing is heard of it yet."""
         messages = fit(self._dialogue.messages(upcoming), settings.prompt_tokens)
         options = ReplyOptions(settings.temperature, settings.max_tokens)
-        return self.say(self._chat.reply(messages, options, deadline=deadline), settings)
+        reply_id = new_id("resp")
+        source = self._think(reply_id, messages, options, deadline) if upcoming else None
+        return self._begin(reply_id, source or self._chat.reply(messages, options, deadline=deadline), settings)
 
     def say(self, source: AsyncGenerator[str, None], settings: CallSettings) -> Reply:
         """Start a reply from any source of text."""
-        reply_id, item_id = new_id("resp"), new_id("item")
+        return self._begin(new_id("resp"), source, settings)
+
+    async def _think(
+        self, reply_id: str, messages: list[Message], options: ReplyOptions, deadline: float
+    ) -> AsyncGenerator[str, None]:
+        """The model's reply; on the way the caller's words are judged, at the cost of one token.
+
+        They have to be read for the reply anyway: reading them with their end open tells how the model
+        would go on.
+        """
+        self._post(SentenceJudged(reply_id, await self._chat.prefill(messages, urgent=True)))
+        async with aclosing(self._chat.reply(messages, options, deadline=deadline)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    def _begin(self, reply_id: str, source: AsyncGenerator[str, None], settings: CallSettings) -> Reply:
+        item_id = new_id("item")
         playout: Playout | None = None
         if settings.audio:
 
@@ -93,6 +119,25 @@ class Answering:
         reply = self.reply
         await self._leg.notify(ReplyStarted(reply.reply_id, reply.item_id, audio=reply.playout is not None))
         reply.gate.set()
+
+    async def hold(self) -> None:
+        """Stop the sound of the reply; it may go on from there."""
+        if self.reply is not None and self.reply.playout is not None:
+            self.reply.playout.hold()  # before anything is awaited, so that not one more frame goes out
+            unplayed = await self._leg.flush()
+            self.reply.playout.rewind(asyncio.get_running_loop().time(), unplayed)
+
+    def resume(self) -> None:
+        """Let the reply on hold go on."""
+        if self.reply is not None and self.reply.playout is not None:
+            self.reply.playout.resume()
+
+    def asked(self) -> bool:
+        """Whether the caller has heard a question in this reply: "yes" is then an answer."""
+        if self.reply is None or self.reply.playout is None:
+            return False
+        heard = self.reply.playout.heard(asyncio.get_running_loop().time())
+        return "?" in self.reply.playout.heard_text(heard)
 
     async def prefill(self, settings: CallSettings, upcoming: str) -> None:
         """Put the conversation and the words so far into the model's cache, if no reply is running."""
@@ -148,10 +193,7 @@ class Answering:
                 await self._end(reply, text, "failed", reply.error.code)
             else:
                 await self._end(reply, text, "completed", "")
-        seconds = 0.0
-        if reply.playout is not None:
-            seconds = sum(clause.seconds for clause in reply.playout.buffer.clauses())
-        return Ended(reply, text, seconds)
+        return Ended(reply, text, reply.seconds_spoken)
 
     async def _run(self, reply: Reply, source: AsyncGenerator[str, None], settings: CallSettings) -> None:
         if reply.playout is not None:

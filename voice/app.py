@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import structlog
 
 from asr.whisper import WhisperRecognizer
 from budget.ids import new_id
-from budget.scheduler import Scheduler
+from budget.scheduler import Scheduler, Urgency
 from llm.chat import ChatModel, ChatSession
 from llm.llama import LlamaModel
 from llm.openai import OpenAiModel
@@ -19,13 +20,15 @@ from tts.kokoro import KokoroSynthesizer
 from tts.piper import PiperSynthesizer
 from tts.speech import Pcm, Synthesizer, Voice
 from vad.silero import SileroDetector, load_session
-from vad.speech import SpeechDetector
+from vad.smart_turn import SmartTurn
+from vad.speech import RATE, SpeechDetector
 from vad.webrtc import GatedDetector, WebRtcDetector
 from voice.call import Call
 from voice.catalogue import CATALOGUE
 from voice.config import Settings
 from voice.engines import CallEngines, Engines
 from voice.observe import Observer
+from voice.pause import SoundJudge
 from voice.reply import Phrases
 from voice.warmup import check_recognizer
 
@@ -92,6 +95,7 @@ class Service:
         own = CallEngines(
             hold.engines.recognizer,
             hold.engines.detector(),
+            hold.engines.judge,
             hold.chat,
             hold.engines.synthesizer,
             hold.engines.phrases,
@@ -144,7 +148,12 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
         call = settings.call_settings()
         said = {text: await _spoken(synthesizer, text, call.sound) for text in (call.greeting, call.apology) if text}
         phrases = Phrases(call.sound, said)
-        yield Engines(recognizer, chat, synthesizer, _detectors(settings), recognizer.languages, phrases)
+        judge = None
+        if settings.vad.turn_end == "meaning":
+            turns = Scheduler("turn", limit=2 * settings.call.max_calls)
+            stack.push_async_callback(asyncio.to_thread, turns.close)
+            judge = await asyncio.to_thread(_judge, settings, turns)
+        yield Engines(recognizer, chat, synthesizer, _detectors(settings), judge, recognizer.languages, phrases)
 
 
 def _recognizer(settings: Settings) -> WhisperRecognizer:
@@ -182,6 +191,16 @@ def _detectors(settings: Settings) -> Callable[[], SpeechDetector]:
         return WebRtcDetector
     session = load_session()
     return lambda: GatedDetector(WebRtcDetector(), SileroDetector(session))
+
+
+def _judge(settings: Settings, scheduler: Scheduler) -> SoundJudge:
+    model = SmartTurn(settings.vad.path or CATALOGUE.file("smart-turn", settings.models.directory))
+    model.probability(np.zeros(RATE, np.float32))
+
+    async def judge(pcm: Pcm) -> float:
+        return await scheduler.run(partial(model.probability, pcm), Urgency.FIRST_AUDIO)
+
+    return judge
 
 
 async def _spoken(synthesizer: Synthesizer, text: str, voice: Voice) -> Pcm:

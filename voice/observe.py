@@ -8,6 +8,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from voice.records import CallRecord, Turn
+from voice.reply import Reply
 
 log = structlog.get_logger("halfsecond")
 
@@ -56,6 +57,7 @@ class Observer:
             registry=self.registry,
         )
         self._turns = Counter("halfsecond_turns", "Turns by outcome.", ["outcome", "transport"], registry=self.registry)
+        self._work_metrics()
         self._active = Gauge("halfsecond_calls_active", "Calls in progress.", registry=self.registry)
         self._calls = Counter(
             "halfsecond_calls", "Calls ended, by reason.", ["transport", "reason"], registry=self.registry
@@ -66,6 +68,27 @@ class Observer:
         )
         self._lag_worst = Gauge(
             "halfsecond_event_loop_lag_max_seconds", "The greatest lag of the last minute.", registry=self.registry
+        )
+
+    def _work_metrics(self) -> None:
+        """What tells wasted work from work that was heard."""
+        self._resumed = Counter(
+            "halfsecond_replies_resumed",
+            "Replies that went on after a sound of the caller that was no interruption.",
+            ["transport"],
+            registry=self.registry,
+        )
+        self._tokens = Counter(
+            "halfsecond_llm_deltas",
+            "Pieces of text by the language model, by whether their reply was taken back unheard.",
+            ["use"],
+            registry=self.registry,
+        )
+        self._speech = Counter(
+            "halfsecond_tts_seconds",
+            "Seconds of speech made, by whether its reply was taken back unheard.",
+            ["use"],
+            registry=self.registry,
         )
 
     def turn(self, turn: Turn, transport: str) -> None:
@@ -87,9 +110,22 @@ class Observer:
         if measured["voice_to_voice_ms"] is not None:
             self._latency.labels(transport).observe(measured["voice_to_voice_ms"] / 1000)
 
-    def taken_back(self, transport: str) -> None:
+    def taken_back(self, reply: Reply, transport: str) -> None:
         """A prepared answer was dropped unheard."""
         self._turns.labels("taken_back", transport).inc()
+        self._work(reply, "dropped")
+
+    def spoken(self, reply: Reply) -> None:
+        """A reply that was heard, whole or in part, has ended."""
+        self._work(reply, "heard")
+
+    def resumed(self, transport: str) -> None:
+        """A reply went on after a false interruption."""
+        self._resumed.labels(transport).inc()
+
+    def _work(self, reply: Reply, use: str) -> None:
+        self._tokens.labels(use).inc(reply.deltas)
+        self._speech.labels(use).inc(reply.seconds_spoken)
 
     def call_began(self, call_id: str, transport: str) -> None:
         """A call was taken."""

@@ -1,7 +1,8 @@
 """Sends a reply's audio at real-time pace and knows what the caller has heard of it.
 
 The buffer holds whole clauses; a gate keeps it shut until the caller is certain to be done. The
-pump sends 20 ms every 20 ms, `LEAD` ahead at most, so that a barge-in has little to take back.
+pump sends 20 ms every 20 ms, `LEAD` ahead at most, so that a barge-in has little to take back. It
+can be held and go on later, from the last quiet moment before it stopped.
 """
 
 import asyncio
@@ -20,6 +21,11 @@ LEAD = 0.08
 """Seconds of audio that the client may hold ahead of its own playout: covers its jitter."""
 BUFFER_SECONDS = 12.0
 """Audio that may wait; synthesis pauses beyond it."""
+KEPT_SECONDS = 1.0
+"""Audio that is kept after it was sent, so that it can be sent again."""
+BACK_SECONDS = 0.4
+"""How far back a quiet moment may lie from which a held reply goes on."""
+_QUIET = 0.01
 
 
 class PlayoutBuffer:
@@ -34,6 +40,8 @@ class PlayoutBuffer:
         """(clause text, sample of this reply at which it starts)"""
         self._queued = 0
         self._complete = False
+        self._kept: deque[Pcm] = deque(maxlen=round(KEPT_SECONDS / FRAME_SECONDS))
+        """The last frames sent, without padding."""
         self.sent = 0
         """Samples sent."""
 
@@ -75,9 +83,30 @@ class PlayoutBuffer:
             missing -= part.size
         self._samples -= self._frame - missing
         self.sent += self._frame - missing
+        self._kept.append(np.concatenate(parts))
         if missing:
             parts.append(np.zeros(missing, np.float32))
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    @property
+    def ready(self) -> bool:
+        """Whether `next_frame` has one."""
+        return self._samples >= self._frame or (self._complete and self._samples > 0)
+
+    def rewind(self, heard: float) -> None:
+        """Take back what was sent beyond the first `heard` seconds, to where it was last quiet if that is near."""
+        while self._kept and self.sent > round(heard * self.rate):
+            self._take_back()
+        near = list(self._kept)[-round(BACK_SECONDS / FRAME_SECONDS) :]
+        loud = next((i for i, frame in enumerate(reversed(near)) if np.sqrt(np.mean(frame**2)) < _QUIET), 0)
+        for _ in range(loud):
+            self._take_back()
+
+    def _take_back(self) -> None:
+        frame = self._kept.pop()
+        self._waiting.appendleft(frame)
+        self._samples += frame.size
+        self.sent -= frame.size
 
     def clauses(self) -> tuple[SpokenClause, ...]:
         """The clauses so far with their lengths in seconds; the last one's as far as it is known."""
@@ -121,8 +150,13 @@ class Playout:
         self._room.set()
         self._on_first, self._on_text = on_first, on_text
         self._told = ""
+        self._begun = False
         self._anchor: float | None = None
         """Loop time at which the caller hears sample 0, were there no gaps."""
+        self._going = asyncio.Event()
+        self._going.set()
+        self._held_at: float | None = None
+        """Seconds that the caller had heard when the reply was put on hold."""
 
     async def put(self, text: str, pcm: Pcm) -> None:
         """Queue audio at the source rate; waits while the buffer is full."""
@@ -138,31 +172,56 @@ class Playout:
         self.buffer.finish()
         self._more.set()
 
+    def hold(self) -> None:
+        """Send nothing more until `resume`."""
+        self._going.clear()
+
+    def rewind(self, now: float, unplayed: float) -> None:
+        """On hold: go back to what the caller had heard by `now`, `unplayed` seconds being lost in the leg."""
+        if self._anchor is not None and self._held_at is None:
+            self._held_at = self.heard(now, unplayed)
+            self.buffer.rewind(self._held_at)
+            self._anchor = None
+
+    def resume(self) -> None:
+        """Go on from there."""
+        self._held_at = None
+        self._going.set()
+
     async def run(self, gate: asyncio.Event) -> None:
         """From when the gate opens: send until everything was sent and, by the clock, heard."""
         await gate.wait()
         loop = asyncio.get_running_loop()
-        while not self.buffer.complete:
-            frame = self.buffer.next_frame()
-            if frame is None:
+        while True:
+            await self._going.wait()
+            if self.buffer.ready:
+                await self._send(loop)
+            elif not self.buffer.complete:
                 self._more.clear()
                 await self._more.wait()
-                continue
-            if self.buffer.seconds_waiting < BUFFER_SECONDS / 2:
-                self._room.set()
-            await self._send(frame, loop)
-        if self._anchor is not None:
-            await asyncio.sleep(max(0.0, self._anchor + self.buffer.sent / self.buffer.rate - loop.time()))
+            elif (left := self._unheard(loop.time())) > 0:
+                await asyncio.sleep(min(left, FRAME_SECONDS))
+            else:
+                return
 
-    async def _send(self, frame: Pcm, loop: asyncio.AbstractEventLoop) -> None:
-        played = (self.buffer.sent - len(frame)) / self.buffer.rate
+    def _unheard(self, now: float) -> float:
+        """Seconds that the caller still hears of what was sent."""
+        return 0.0 if self._anchor is None else self._anchor + self.buffer.sent / self.buffer.rate - now
+
+    async def _send(self, loop: asyncio.AbstractEventLoop) -> None:
+        played = self.buffer.sent / self.buffer.rate
         now = loop.time()
         if self._anchor is None or now - self._anchor - played > FRAME_SECONDS:
             self._anchor = now - played  # the first frame, or the caller heard a gap
         due = self._anchor + played - LEAD
         if due > now:
             await asyncio.sleep(due - now)
-        first = self.buffer.sent <= len(frame)
+        frame = self.buffer.next_frame() if self._going.is_set() else None
+        if frame is None:
+            return  # put on hold while it waited
+        if self.buffer.seconds_waiting < BUFFER_SECONDS / 2:
+            self._room.set()
+        first, self._begun = not self._begun, True
         await self._leg.play(frame)
         if first:
             await self._on_first(loop.time())
@@ -173,6 +232,8 @@ class Playout:
 
     def heard(self, now: float, unplayed: float = 0.0) -> float:
         """Seconds the caller has heard by `now`: what the clock allows, less what the leg knows to be unplayed."""
+        if self._held_at is not None:
+            return self._held_at
         if self._anchor is None:
             return 0.0
         sent = self.buffer.sent / self.buffer.rate

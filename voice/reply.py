@@ -66,6 +66,11 @@ class Reply:
         self.gate = asyncio.Event()
         """Set once the client may hear or read any of it."""
 
+    @property
+    def seconds_spoken(self) -> float:
+        """Seconds of speech made for it so far, heard or not."""
+        return sum(clause.seconds for clause in self.playout.buffer.clauses()) if self.playout is not None else 0.0
+
     def stamp(self, name: str) -> None:
         """Note that `name` happened now, if for the first time."""
         self.stamps.setdefault(name, asyncio.get_running_loop().time())

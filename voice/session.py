@@ -6,8 +6,12 @@ from budget.errors import PeerError
 from llm.prompt import SYSTEM_PROMPT
 from transport.leg import SessionOptions, TurnDetection
 from tts.speech import Voice
+from vad.turn_end import EndpointRule
 
 APOLOGY = "Sorry, something went wrong. Could you say that again, please?"
+
+_PATIENCE = {"low": 1.6, "medium": 1.0, "high": 0.5}
+"""How much longer or shorter the waits of unsure ends are, by OpenAI's word for it."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class CallSettings:
     max_tokens: int = 120
     audio: bool = True
     turn_detection: TurnDetection = field(default_factory=TurnDetection)
-    silence: float = 0.5
+    endpoint: EndpointRule = field(default_factory=EndpointRule)
     prompt_tokens: int = 1600
     target: float = 0.8
     idle_timeout: float = 120.0
@@ -34,6 +38,13 @@ class CallSettings:
         """With the options that were given; the rest stays."""
         given = {f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None}
         return replace(self, **given)
+
+    def rule(self) -> EndpointRule:
+        """When a turn is over: by the operator's rule, or as the client asked."""
+        detection = self.turn_detection
+        if detection.silence is not None:
+            return self.endpoint.for_silence(detection.silence)
+        return self.endpoint.with_patience(_PATIENCE[detection.eagerness])
 
     @property
     def sound(self) -> Voice:

@@ -6,7 +6,6 @@ import pytest
 from tests.conftest import manifest, recording
 from vad.silero import SileroDetector, load_session
 from vad.speech import WINDOW, WINDOW_SECONDS, SpeechStarted, SpeechStopped, SpeechTracker
-from vad.turn_end import EndpointRule
 from vad.webrtc import GatedDetector, WebRtcDetector
 
 
@@ -45,14 +44,6 @@ def test_chunks_of_any_size_give_the_same_events() -> None:
     pieces = SpeechTracker(SileroDetector(session))
     cut = [event for i in range(0, len(pcm), 171) for event in pieces.push(pcm[i : i + 171])]
     assert whole == cut
-
-
-def test_the_endpoint_waits_for_silence_and_a_model_may_change_how_long() -> None:
-    rule = EndpointRule(silence=0.5, shortest=0.2, longest=1.6)
-    assert rule.decide(1.0, 1.49) is None
-    assert rule.decide(1.0, 1.5) is not None
-    assert rule.decide(1.0, 1.21, probability=1.0) is not None
-    assert rule.decide(1.0, 2.5, probability=0.0) is None
 
 
 def track(detector: object, pcm: np.ndarray) -> list[object]:

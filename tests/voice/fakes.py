@@ -58,6 +58,8 @@ class FakeChat:
     first: float = 0.08
     per_word: float = 0.02
     broken_after: int | None = None
+    sentence: float | None = None
+    """How likely any words are a whole sentence."""
     prompts: list[list[Message]] = field(default_factory=list)
     prefills: list[list[Message]] = field(default_factory=list)
     stopped: int = 0
@@ -78,8 +80,9 @@ class FakeChat:
             self.stopped += 1
             raise
 
-    async def prefill(self, messages: list[Message]) -> None:
+    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> float | None:
         self.prefills.append(messages)
+        return self.sentence
 
     async def close(self) -> None:
         self.closed = True
@@ -165,12 +168,28 @@ class Scene:
     synthesizer: FakeSynthesizer = field(default_factory=FakeSynthesizer)
     saved: dict[str, np.ndarray] = field(default_factory=dict)
     """Phrases spoken in advance, in the voice "saved"."""
+    complete: float | None = None
+    """What the sound of every pause is judged to be; None: nobody judges, silence decides."""
+    asked: int = 0
+
+    async def judge(self, pcm: np.ndarray) -> float:
+        self.asked += 1
+        await asyncio.sleep(0.04)
+        if self.complete is None:
+            raise RuntimeError("nobody judges")
+        return self.complete
 
     async def call(self, leg: ScriptedLeg, settings: CallSettings | None = None) -> Call:
         settings = settings or CallSettings(instructions="Be brief.", greeting="Hello there.")
         phrases = Phrases(Voice("saved"), {settings.apology: np.full(16_000, 0.3, np.float32), **self.saved})
         engines = CallEngines(
-            self.recognizer, LoudnessDetector(), self.chat, self.synthesizer, phrases, frozenset({"en", "zh"})
+            self.recognizer,
+            LoudnessDetector(),
+            self.judge,
+            self.chat,
+            self.synthesizer,
+            phrases,
+            frozenset({"en", "zh"}),
         )
         call = Call("call_test", leg, engines, settings, Observer())
         await call.run()
