@@ -17,7 +17,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from loadtest import accuracy, latency
+from loadtest import accuracy, latency, turns
 from loadtest.process import ServiceProcess
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "data" / "speech"
@@ -53,8 +53,8 @@ async def measure_latency(bench: Bench) -> list[Figure]:
     answered = len(times) / len(turns)
     middle, high = latency.percentile(times, 50), latency.percentile(times, 95)
     return [
-        Figure("voice-to-voice p50", "<= 700 ms", f"{middle:.0f} ms (n = {len(times)})", middle <= 700),
-        Figure("voice-to-voice p95", "<= 1,000 ms", f"{high:.0f} ms", high <= 1000),
+        Figure("voice-to-voice p50", "<= 350 ms", f"{middle:.0f} ms (n = {len(times)})", middle <= 350),
+        Figure("voice-to-voice p95", "<= 550 ms", f"{high:.0f} ms", high <= 550),
         Figure("answered turns, utterances of 1 s and more", "100%", f"{answered:.1%}", answered == 1.0),
     ]
 
@@ -66,6 +66,32 @@ async def measure_barge_in(bench: Bench) -> list[Figure]:
     middle = latency.percentile(sorted(times), 50) if times else float("inf")
     text = f"p50 {middle:.0f} ms, worst {worst:.0f} ms (n = {len(times)})"
     return [Figure("agent audio stops after the caller starts", "<= 250 ms", text, worst <= 250)]
+
+
+async def measure_turns(bench: Bench) -> list[Figure]:
+    """Turns cut into, on pauses inside sentences; how long the decision takes; work done for nothing."""
+    chosen = accuracy.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"])
+    heard = await turns.listen(bench.service.port, turns.utterances(bench.recordings, chosen), bench.progress)
+    cut = [pause for pause in heard if pause.cut]
+    share = len(cut) / len(heard)
+    names = ", ".join(f"{pause.name} {pause.length:.2f} s" for pause in cut)
+    figures = [Figure("pauses cut into", "<= 5%", f"{share:.1%} of {len(heard)} ({names})", share <= 0.05)]
+    for name, metric in (("LLM", "halfsecond_llm_deltas_total"), ("TTS", "halfsecond_tts_seconds_total")):
+        dropped, used = (bench.service.metric(metric, f'use="{use}"') for use in ("dropped", "heard"))
+        wasted = dropped / max(1e-9, dropped + used)
+        figures.append(Figure(f"{name} work taken back unheard", "<= 35%", f"{wasted:.0%}", wasted <= 0.35))
+    return figures
+
+
+async def measure_words(bench: Bench) -> list[Figure]:
+    """Utterances of one word: heard and answered, each once."""
+    words = accuracy.clips(bench.recordings, lambda m: m["file"].startswith("fsdd_"))
+    answered = await latency.conversation(bench.service.port, words, 2 * len(words), bench.progress)
+    texts = [len(await accuracy.transcribe(bench.service.port, accuracy.load(w.path, 24_000), "en")) for w in words]
+    good = sum(turn.milliseconds is not None for turn in answered)
+    text = f"{good} of {len(answered)} answered; turns heard of each: {texts}"
+    met = good == len(answered) and all(n == 1 for n in texts)
+    return [Figure("one-word utterances heard and answered once", "all", text, met)]
 
 
 async def measure_accuracy(bench: Bench) -> list[Figure]:
@@ -105,6 +131,8 @@ async def run(options: argparse.Namespace, console: Console) -> list[Figure]:
     """Run the chosen measurements and print the table."""
     parts: dict[str, Callable[[Bench], Awaitable[list[Figure]]]] = {
         "latency": measure_latency,
+        "turns": measure_turns,
+        "words": measure_words,
         "barge-in": measure_barge_in,
         "accuracy": measure_accuracy,
         "silence": measure_silence,
@@ -131,7 +159,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("bench", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--recordings", type=Path, default=RECORDINGS, help="folder with manifest.jsonl")
     parser.add_argument("--turns", type=int, default=0, help="turns of the latency call (default: each clip once)")
-    parser.add_argument("--only", nargs="+", choices=["latency", "barge-in", "accuracy", "silence"])
+    parser.add_argument("--only", nargs="+", choices=["latency", "turns", "words", "barge-in", "accuracy", "silence"])
     parser.add_argument("--json", metavar="FILE", help="write the figures here too")
     parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[], help="flags for `halfsecond serve`")
     options = parser.parse_args()

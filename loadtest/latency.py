@@ -29,12 +29,18 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share / 100 * len(ordered)))]
 
 
-def trimmed(pcm: Pcm) -> Pcm:
-    """The clip at half scale, cut to its speech: the last 20 ms above -40 dB of its peak ends it."""
-    pcm = pcm / max(1e-6, float(np.abs(pcm).max())) * 0.5
+def speech_span(pcm: Pcm) -> tuple[int, int]:
+    """Samples from 100 ms before the first to the end of the last 20 ms above -28 dB of a clip's peak."""
     frames = len(pcm) // FRAME
-    loud = np.flatnonzero(np.abs(pcm[: frames * FRAME].reshape(frames, FRAME)).max(axis=1) > 0.02)
-    return pcm[max(0, int(loud[0]) - 5) * FRAME : (int(loud[-1]) + 1) * FRAME]
+    levels = np.abs(pcm[: frames * FRAME].reshape(frames, FRAME)).max(axis=1)
+    loud = np.flatnonzero(levels > 0.04 * max(1e-6, float(np.abs(pcm).max())))
+    return max(0, int(loud[0]) - 5) * FRAME, (int(loud[-1]) + 1) * FRAME
+
+
+def trimmed(pcm: Pcm) -> Pcm:
+    """The clip at half scale, cut to its speech."""
+    first, last = speech_span(pcm)
+    return pcm[first:last] / max(1e-6, float(np.abs(pcm).max())) * 0.5
 
 
 def answers_begin(sounds: Sequence[float], ended: float) -> float | None:
@@ -51,14 +57,14 @@ async def conversation(port: int, clips: Sequence[Clip], turns: int, progress: C
     """One call: say a clip, wait for the answer, hear it out, say the next."""
     measured: list[Measured] = []
     async with Telephone(port) as phone:
-        await _greeting(phone)
+        await phone.hear_out(1.0)
         for i in range(turns):
             clip = clips[i % len(clips)]
             progress(f"latency: turn {i + 1} of {turns}, {clip.name}")
             ended = await phone.say(trimmed(load(clip.path, RATE)))
             heard = await _answer(phone, ended)
             measured.append(Measured(clip.name, None if heard is None else (heard - ended) * 1000))
-            await _hear_out(phone)
+            await phone.hear_out(0.5)
     return measured
 
 
@@ -70,7 +76,7 @@ async def interruptions(port: int, recordings: Path, count: int, progress: Calla
     for i in range(count):
         progress(f"barge-in {i + 1} of {count}")
         async with Telephone(port) as phone:
-            await _greeting(phone)
+            await phone.hear_out(1.0)
             ended = await phone.say(question)
             if await _answer(phone, ended) is None:
                 continue
@@ -91,11 +97,6 @@ def _from_first_sound(pcm: Pcm) -> Pcm:
     return pcm[int(np.flatnonzero(frames > 0.1)[0]) * FRAME :]
 
 
-async def _greeting(phone: Telephone) -> None:
-    await phone.wait(1.0)
-    await _hear_out(phone)
-
-
 async def _answer(phone: Telephone, ended: float) -> float | None:
     """When the answer begins after `ended`; keeps the line's noise going meanwhile.
 
@@ -109,10 +110,3 @@ async def _answer(phone: Telephone, ended: float) -> float | None:
             return after
         await phone.tick()
     return None
-
-
-async def _hear_out(phone: Telephone) -> None:
-    """Wait until the agent has been silent for half a second."""
-    loop = asyncio.get_running_loop()
-    while loop.time() < phone.audible_until + 0.5:
-        await phone.tick()

@@ -47,6 +47,13 @@ class ServiceProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
 
+    def metric(self, name: str, *labels: str) -> float:
+        """The sum of a metric's samples that carry all `labels`, each written as in `stage="llm"`."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        chosen = [line for line in lines if line.split("{")[0].split(" ")[0] == name and all(x in line for x in labels)]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in chosen)
+
     def _ready(self) -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as answer:

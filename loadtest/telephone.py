@@ -77,6 +77,12 @@ class Telephone:
         for _ in range(round(seconds * 50)):
             await self.tick()
 
+    async def hear_out(self, silence: float) -> None:
+        """Wait until the agent has been silent for `silence` seconds."""
+        await self.wait(silence)
+        while self._loop.time() < self.audible_until + silence:
+            await self.tick()
+
     async def tick(self) -> None:
         """Send 20 ms of faint noise."""
         start = self._sent % 50 * FRAME

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from transport.frame import Pcm
 
+RATE = 8_000
+"""Hz."""
+
 
 def _mu_law_levels() -> NDArray[np.int32]:
     """The 256 decoded values (14-bit law scaled to 16 bits)."""

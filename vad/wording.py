@@ -4,6 +4,7 @@ A recogniser writes a full stop behind anything, so marks count only where they 
 comma, a dash, an ellipsis. Pure functions of the transcript.
 """
 
+import itertools
 import re
 from enum import Enum
 
@@ -40,6 +41,7 @@ _DIGITS = frozenset("zero oh one two three four five six seven eight nine".split
 _NUMBER = 3
 """Figures at the end from which on a number is being read out."""
 _TRAILS = re.compile(r"(\.\.\.|[…,;:—–，、；：]|-)\s*$")
+_YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
 _WORD = re.compile(r"[\w']+")
 
 
@@ -59,16 +61,11 @@ def wording(text: str) -> Wording:
 
 
 def _figures(words: list[str]) -> int:
-    """How many figures the words end in, written or spoken."""
-    count = 0
-    for word in reversed(words):
-        if word.isdigit():
-            count += len(word)
-        elif word in _DIGITS:
-            count += 1
-        else:
-            break
-    return count
+    """How many figures the words end in, written or spoken; a year counts as none."""
+    run = list(itertools.takewhile(lambda word: word.isdigit() or word in _DIGITS, reversed(words)))
+    if len(run) == 1 and _YEAR.fullmatch(run[0]):
+        return 0
+    return sum(len(word) if word.isdigit() else 1 for word in run)
 
 
 _LISTENING = frozenset(

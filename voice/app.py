@@ -23,6 +23,7 @@ from vad.silero import SileroDetector, load_session
 from vad.smart_turn import SmartTurn
 from vad.speech import RATE, SpeechDetector
 from vad.webrtc import GatedDetector, WebRtcDetector
+from voice.calibrate import calibrated
 from voice.call import Call
 from voice.catalogue import CATALOGUE
 from voice.config import Settings
@@ -134,6 +135,7 @@ class Service:
 @asynccontextmanager
 async def engines(settings: Settings) -> AsyncIterator[Engines]:
     """Load and warm every engine; free them at the end. Raises `ModelError` or `EngineError`."""
+    settings = await calibrated(settings)
     async with AsyncExitStack() as stack:
         recognizer = await asyncio.to_thread(_recognizer, settings)
         stack.push_async_callback(asyncio.to_thread, recognizer.close)

@@ -20,6 +20,7 @@ telephone line, and are answered by voice inside half a second, on one machine."
 _EXAMPLES = """\
 examples:
   halfsecond models pull              fetch the default models, once
+  halfsecond doctor                   check and measure this machine
   halfsecond serve                    then open http://127.0.0.1:8080/ and talk
   halfsecond serve --tts.engine kokoro --tts.voice af_heart
   HALFSECOND_API_KEY=... halfsecond serve --host 0.0.0.0
@@ -43,6 +44,10 @@ def build_parser() -> tuple[argparse.ArgumentParser, dict[str, CliSettingsSource
 
     serve = commands.add_parser("serve", help="load the models and take calls", formatter_class=plain, epilog=_EXAMPLES)
     with_settings("serve", serve)
+    doctor = commands.add_parser(
+        "doctor", help="check this machine and measure how many threads each engine should use"
+    )
+    with_settings("doctor", doctor)
     models = commands.add_parser("models", help="fetch, list and check models")
     actions = models.add_subparsers(dest="action", required=True, metavar="ACTION")
     pull = actions.add_parser("pull", help="fetch models that are not there yet")
@@ -65,6 +70,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = load_settings(arguments.config, sources[name](parsed_args=arguments))
         if arguments.command == "serve":
             return _serve(settings)
+        if arguments.command == "doctor":
+            return _doctor(settings)
         from voice.models_command import run
 
         return run(name, getattr(arguments, "names", []), settings)
@@ -75,10 +82,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _serve(settings: Settings) -> int:
-    # Idle OpenMP threads must sleep, not spin, or they take the cores from the other engines.
-    # Runtimes read this when they are imported, so it comes before `voice.serve` brings them in.
+def _sleep_when_idle() -> None:
+    """Idle OpenMP threads must sleep, not spin, or they take the cores from the other engines.
+
+    Runtimes read this when they are imported, so it comes before the modules that bring them in.
+    """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def _doctor(settings: Settings) -> int:
+    _sleep_when_idle()
+    from voice.doctor import run
+    from voice.observe import set_up_log
+
+    set_up_log(settings.log_level, settings.log_format)
+    return run(settings)
+
+
+def _serve(settings: Settings) -> int:
+    _sleep_when_idle()
     from voice.serve import serve
 
     return asyncio.run(serve(settings))

@@ -38,7 +38,7 @@ class AsrConfig(_Section):
     model: str = Field("whisper-base", description="a model of the catalogue (`halfsecond models list`)")
     path: Path | None = Field(None, description="folder of a CTranslate2 Whisper model; wins over `model`")
     language: str = Field("en", description='what callers speak: a code such as "en" or "zh", or "auto"')
-    threads: int = Field(1, ge=1, le=64, description="CPU threads of one decode")
+    threads: int = Field(0, ge=0, le=64, description="CPU threads of one decode; 0: measured")
     device: Literal["cpu", "cuda"] = Field("cpu", description="cuda needs the gpu extra")
 
 
@@ -52,7 +52,7 @@ class LlmConfig(_Section):
     api_key: SecretStr = Field(SecretStr(""), description="key for `base_url`")
     timeout: Seconds = Field(20.0, description="seconds without a token after which a server counts as failed")
     context: int = Field(1024, ge=512, le=131072, description="tokens of context for each call")
-    threads: int = Field(1, ge=1, le=64, description="CPU threads of reading the prompt and of answering")
+    threads: int = Field(0, ge=0, le=64, description="CPU threads of reading and answering; 0: measured")
     gpu_layers: int = Field(0, ge=0, description="layers on the GPU (needs a GPU build of xllamacpp)")
     temperature: float = Field(0.3, ge=0, le=2, description="0: always the likeliest words")
     max_tokens: int = Field(120, ge=1, le=4096, description="longest reply")
@@ -65,7 +65,7 @@ class TtsConfig(_Section):
     voice: str = Field("", description="a voice of the engine, e.g. af_heart or zf_xiaobei of kokoro")
     path: Path | None = Field(None, description="a Piper voice (.onnx) or a folder with Kokoro's files")
     speed: float = Field(1.0, ge=0.5, le=2.0, description="1.0 is the voice's own pace")
-    threads: int = Field(1, ge=1, le=64, description="CPU threads of one synthesis")
+    threads: int = Field(0, ge=0, le=64, description="CPU threads of one synthesis; 0: measured")
 
 
 class VadConfig(_Section):
@@ -79,7 +79,7 @@ class VadConfig(_Section):
     silence: Seconds = Field(0.5, le=5, description="seconds of silence that end a turn where nothing else is known")
     shortest: Seconds = Field(0.2, le=5, description="seconds of silence that end a turn which is surely complete")
     unsure: Seconds = Field(0.75, le=5, description="seconds for a turn that may be complete; less as a caller shows")
-    longest: Seconds = Field(1.4, le=10, description="seconds for a turn that is surely not complete")
+    longest: Seconds = Field(2.2, le=10, description="seconds for a turn that is surely not complete")
 
 
 class CallConfig(_Section):

@@ -39,12 +39,13 @@ class CallSettings:
         given = {f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None}
         return replace(self, **given)
 
-    def rule(self) -> EndpointRule:
-        """When a turn is over: by the operator's rule, or as the client asked."""
+    def rule(self, *, telephone: bool) -> EndpointRule:
+        """When a turn is over: by the operator's rule, or as the client asked; `telephone`: the line ends at 4 kHz."""
         detection = self.turn_detection
         if detection.silence is not None:
             return self.endpoint.for_silence(detection.silence)
-        return self.endpoint.with_patience(_PATIENCE[detection.eagerness])
+        rule = self.endpoint.with_patience(_PATIENCE[detection.eagerness])
+        return rule.for_telephone() if telephone else rule
 
     @property
     def sound(self) -> Voice:
