@@ -105,7 +105,8 @@ class Answering:
             async def on_text(text: str) -> None:
                 await self._leg.notify(ReplyText(reply_id, item_id, text))
 
-            playout = Playout(self._leg, self._synthesizer.rate, on_first=on_first, on_text=on_text)
+            filler = self._phrases.saved(settings.filler, settings.sound) if settings.filler else None
+            playout = Playout(self._leg, self._synthesizer.rate, filler=filler, on_first=on_first, on_text=on_text)
         reply = Reply(reply_id, item_id, playout=playout)
         self.reply, self.released = reply, False
         reply.task = self._tasks.create_task(self._run(reply, source, settings))

@@ -148,7 +148,11 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
             warming.create_task(synthesizer.warm())
             warming.create_task(check_recognizer(recognizer))
         call = settings.call_settings()
-        said = {text: await _spoken(synthesizer, text, call.sound) for text in (call.greeting, call.apology) if text}
+        said = {
+            text: await _spoken(synthesizer, text, call.sound)
+            for text in (call.greeting, call.apology, call.filler)
+            if text
+        }
         phrases = Phrases(call.sound, said)
         judge = None
         if settings.vad.turn_end == "meaning":

@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from budget.errors import ConfigError
 from llm.prompt import SYSTEM_PROMPT
 from vad.turn_end import EndpointRule
-from voice.session import APOLOGY, CallSettings
+from voice.session import APOLOGY, FILLER, CallSettings
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -88,6 +88,7 @@ class CallConfig(_Section):
     instructions: str = Field(SYSTEM_PROMPT, max_length=16_000, description="the system prompt")
     greeting: str = Field("Hello! How can I help you?", max_length=500, description="said first; empty: wait")
     apology: str = Field(APOLOGY, max_length=500, description="said when an engine fails")
+    filler: str = Field(FILLER, max_length=200, description="said once when an answer keeps the caller waiting")
     idle_timeout: Seconds = Field(120.0, description="hang up after so long without a word from either side")
     max_duration: Seconds = Field(3600.0, description="longest call")
     max_calls: int = Field(4, ge=1, le=10_000, description="calls at once; more are refused with 503")
@@ -150,6 +151,7 @@ class Settings(BaseSettings):
             instructions=self.call.instructions,
             greeting=self.call.greeting,
             apology=self.call.apology,
+            filler=self.call.filler,
             language=self.asr.language,
             voice=self.tts.voice,
             speed=self.tts.speed,

@@ -26,6 +26,8 @@ KEPT_SECONDS = 1.0
 BACK_SECONDS = 0.4
 """How far back a quiet moment may lie from which a held reply goes on."""
 _QUIET = 0.01
+PATIENCE = 1.5
+"""Seconds without audio, before the end of a reply, after which the caller is told that more comes."""
 
 
 class PlayoutBuffer:
@@ -130,6 +132,8 @@ class PlayoutBuffer:
 class Playout:
     """Sends one reply's audio over a leg.
 
+    `filler` is played once if no audio comes for `PATIENCE` seconds when it should; it is no part of
+    what was said.
     `on_text` is called with the text of each clause as its first frame is sent, `on_first` when
     the first frame is sent.
     """
@@ -139,6 +143,7 @@ class Playout:
         leg: CallLeg,
         source_rate: int,
         *,
+        filler: Pcm | None = None,
         on_first: Callable[[float], Awaitable[None]],
         on_text: Callable[[str], Awaitable[None]],
     ) -> None:
@@ -149,6 +154,7 @@ class Playout:
         self._room = asyncio.Event()
         self._room.set()
         self._on_first, self._on_text = on_first, on_text
+        self._filler = filler
         self._told = ""
         self._begun = False
         self._anchor: float | None = None
@@ -197,12 +203,22 @@ class Playout:
             if self.buffer.ready:
                 await self._send(loop)
             elif not self.buffer.complete:
-                self._more.clear()
-                await self._more.wait()
+                await self._dry()
             elif (left := self._unheard(loop.time())) > 0:
                 await asyncio.sleep(min(left, FRAME_SECONDS))
             else:
                 return
+
+    async def _dry(self) -> None:
+        """Wait for more audio; if it takes too long, play the filler."""
+        self._more.clear()
+        try:
+            async with asyncio.timeout(None if self._filler is None else PATIENCE):
+                await self._more.wait()
+        except TimeoutError:
+            filler, self._filler = self._filler, None
+            if filler is not None:
+                await self.put(" ", filler)
 
     def _unheard(self, now: float) -> float:
         """Seconds that the caller still hears of what was sent."""

@@ -27,7 +27,7 @@ _END = None
 
 @dataclass(frozen=True)
 class Phrases:
-    """Fixed phrases (greeting, apology) that were spoken once at start-up, in the operator's `voice`."""
+    """Fixed phrases (greeting, apology, filler) that were spoken once at start-up, in the operator's `voice`."""
 
     voice: Voice
     audio: Mapping[str, Pcm]

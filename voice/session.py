@@ -8,6 +8,7 @@ from transport.leg import SessionOptions, TurnDetection
 from tts.speech import Voice
 from vad.turn_end import EndpointRule
 
+FILLER = "One moment."
 APOLOGY = "Sorry, something went wrong. Could you say that again, please?"
 
 _PATIENCE = {"low": 1.6, "medium": 1.0, "high": 0.5}
@@ -21,6 +22,7 @@ class CallSettings:
     instructions: str = SYSTEM_PROMPT
     greeting: str = ""
     apology: str = APOLOGY
+    filler: str = FILLER
     language: str = "en"
     voice: str = ""
     speed: float = 1.0

@@ -151,3 +151,17 @@ def test_synthesis_of_the_next_clause_runs_ahead_of_the_ear(run_virtual: Callabl
     run_virtual(script.call(leg))
     gaps = np.diff(leg.played)
     assert gaps.max() < 0.03, "no gap between clauses"
+
+
+def test_a_model_that_stalls_in_mid_sentence_is_bridged_once_and_the_history_is_without_it(
+    run_virtual: Callable,
+) -> None:
+    words = ["Well now. ", "Let me ", "see."]
+    leg, script = ScriptedLeg([(1.0, 2.0)], 20.0), scene(words=words, per_word=5.0)
+    settings = CallSettings(voice="saved")
+    script.saved = {settings.filler: np.full(16_000, 0.3, np.float32)}
+    call = run_virtual(script.call(leg, settings))
+    first, *others = [gap for gap in np.diff(leg.played) if gap > 1.0]
+    assert 1.4 <= first <= 1.7
+    assert len(others) == 1, "said once, though the model stalls on"
+    assert call.dialogue.entries()[-1].text == "Well now. Let me see."
