@@ -51,11 +51,12 @@ async def measure_latency(bench: Bench) -> list[Figure]:
     turns = await latency.conversation(bench.service.port, clips, bench.turns or len(clips), bench.progress)
     times = sorted(turn.milliseconds for turn in turns if turn.milliseconds is not None)
     answered = len(times) / len(turns)
+    silent = ", ".join(turn.clip for turn in turns if turn.milliseconds is None)
     middle, high = latency.percentile(times, 50), latency.percentile(times, 95)
     return [
         Figure("voice-to-voice p50", "<= 350 ms", f"{middle:.0f} ms (n = {len(times)})", middle <= 350),
         Figure("voice-to-voice p95", "<= 550 ms", f"{high:.0f} ms", high <= 550),
-        Figure("answered turns, utterances of 1 s and more", "100%", f"{answered:.1%}", answered == 1.0),
+        Figure("answered turns, utterances of 1 s and more", "100%", f"{answered:.1%} {silent}", answered == 1.0),
     ]
 
 

@@ -145,7 +145,7 @@ class EndpointRule:
 
     def for_telephone(self) -> "EndpointRule":
         """The rule for a line that ends at 4 kHz, where the sound is judged less sure of itself."""
-        return replace(self, sure_from=self.sure_from - 0.7)
+        return replace(self, sure_from=self.sure_from - 0.9)
 
     def _open(self, score: float) -> float:
         """The wait of a turn that goes on: the surer that is, the longer."""

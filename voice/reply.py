@@ -99,14 +99,18 @@ class Reply:
     async def _think(
         self, source: AsyncGenerator[str, None], clauses: asyncio.Queue[str | None], speaker: Speaker
     ) -> None:
-        splitter = ClauseSplitter()
+        splitter, words = ClauseSplitter(), False
         try:
             async for delta in self._timed(source):
                 whole = speaker.phrases.saved(delta, speaker.voice) is not None
                 for clause in [delta] if whole else splitter.feed(delta):
+                    words = words or bool(speakable(clause, speaker.voice.language))
                     await clauses.put(clause)
             for clause in splitter.flush():
+                words = words or bool(speakable(clause, speaker.voice.language))
                 await clauses.put(clause)
+            if not words:
+                raise EngineError(Stage.LLM, "the model answered nothing that can be spoken")
         except EngineError as error:
             log.warning("reply failed", stage=error.stage.name, error=str(error))
             self.error = error

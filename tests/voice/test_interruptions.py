@@ -129,6 +129,8 @@ def test_a_model_that_says_nothing_speakable_ends_in_a_sane_turn(run_virtual: Ca
     run_virtual(script.call(leg))
     assert len(leg.all(TurnMeasured)) == 2
     assert len(leg.all(ReplyEnded)) == 2
+    if words != ["a" * 4000]:
+        assert CallSettings().apology in texts(leg), "the caller is not left in silence"
 
 
 def test_two_minutes_of_speech_without_a_pause_and_an_hour_of_silence_keep_memory_bounded(
