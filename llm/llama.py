@@ -151,11 +151,14 @@ class LlamaSession:
         self._slot = slot
         self._closed = False
         self._prefilling: Future[float | None] | None = None
+        self._read: tuple[Message, ...] = ()
+        """What the last prefill read, without the marks at its end, if nothing was answered since."""
 
     async def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
     ) -> AsyncGenerator[str, None]:
         """See `ChatSession`."""
+        self._read = ()
         loop = asyncio.get_running_loop()
         chunks: asyncio.Queue[Any] = asyncio.Queue(_DELTAS_AHEAD + 1)
         room = threading.Semaphore(_DELTAS_AHEAD)
@@ -193,10 +196,12 @@ class LlamaSession:
         busy = self._prefilling is not None and not self._prefilling.done()
         if self._closed or not messages or (busy and not urgent):
             return None
+        read = (*messages[:-1], Message(messages[-1].role, open_ended(messages[-1].text)))
         try:
-            urgency = Urgency.FIRST_AUDIO if urgent else Urgency.SPECULATION
-            self._prefilling = self._model.prefill(messages, self._slot, urgency)
-            return await asyncio.wrap_future(self._prefilling)
+            if self._prefilling is None or self._prefilling.cancelled() or read != self._read:
+                urgency = Urgency.FIRST_AUDIO if urgent else Urgency.SPECULATION
+                self._prefilling, self._read = self._model.prefill(messages, self._slot, urgency), read
+            return await asyncio.shield(asyncio.wrap_future(self._prefilling))
         except (QueueFull, RuntimeError, ValueError, httpx.HTTPError) as error:
             log.debug("prompt not read ahead", error=str(error))
             return None

@@ -43,7 +43,7 @@ class ClauseLimits:
     later: int = 40
     longest: int = 160
     first_words: int = 2
-    most_first_words: int = 4
+    most_first_words: int = 3
 
 
 class ClauseSplitter:

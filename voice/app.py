@@ -17,6 +17,7 @@ from llm.llama import LlamaModel
 from llm.openai import OpenAiModel
 from transport.leg import CallLeg
 from tts.kokoro import KokoroSynthesizer
+from tts.openers import OpenerMemory
 from tts.piper import PiperSynthesizer
 from tts.speech import Pcm, Synthesizer, Voice
 from vad.silero import SileroDetector, load_session
@@ -141,7 +142,7 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
         stack.push_async_callback(asyncio.to_thread, recognizer.close)
         chat = await asyncio.to_thread(_chat, settings)
         stack.push_async_callback(chat.close)
-        synthesizer = _synthesizer(settings)
+        synthesizer = OpenerMemory(_synthesizer(settings))
         stack.push_async_callback(synthesizer.close)
         async with asyncio.TaskGroup() as warming:
             warming.create_task(chat.warm())

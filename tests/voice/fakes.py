@@ -118,7 +118,11 @@ class ScriptedLeg:
 
     rate, kind = 16_000, "test"
 
-    def __init__(self, speaks: list[tuple[float, float]], until: float, *, greets: bool = False) -> None:
+    def __init__(
+        self, speaks: list[tuple[float, float]], until: float, *, greets: bool = False, pace: float = 1.0
+    ) -> None:
+        self._pace = pace
+        """Seconds that the caller's clock takes for one of ours."""
         self._speaks, self._until, self.greets = speaks, until, greets
         self.requests: list[tuple[float, Request]] = []
         self.played: list[float] = []
@@ -132,7 +136,7 @@ class ScriptedLeg:
         pending = sorted(self.requests, key=lambda entry: entry[0])
         for i in range(round(self._until * 50)):
             time = i * 0.02
-            await asyncio.sleep(max(0.0, began + time + 0.02 - loop.time()))
+            await asyncio.sleep(max(0.0, began + (time + 0.02) * self._pace - loop.time()))
             while pending and pending[0][0] <= time:
                 yield pending.pop(0)[1]
             loud = any(start <= time < end for start, end in self._speaks)

@@ -146,6 +146,21 @@ def test_two_minutes_of_speech_without_a_pause_and_an_hour_of_silence_keep_memor
     assert call.dialogue.entries() == ()
 
 
+@pytest.mark.parametrize("pace", [0.99, 1.0, 1.01])
+def test_turn_fifty_is_as_fast_as_turn_two_whatever_the_callers_clock(run_virtual: Callable, pace: float) -> None:
+    starts = [1.0 + 8.0 * i for i in range(50)]
+    leg, script = ScriptedLeg([(at, at + 1.0) for at in starts], 410.0, pace=pace), scene()
+    call = run_virtual(script.call(leg, CallSettings(prompt_tokens=300)))
+    times = [measured.record["voice_to_voice_ms"] for measured in leg.all(TurnMeasured)]
+    assert len(times) == 50
+    assert max(times) - min(times) < 60, "a frame or two, by where the endpoint falls"
+    assert len(call.dialogue.entries()) < 40, "the oldest turns were forgotten"
+    firsts = {prompt[1].text for prompt in script.chat.prompts[10:] if len(prompt) > 1}
+    assert len(firsts) <= 2
+    changes = sum(a[:2] != b[:2] for a, b in zip(script.chat.prompts[1:], script.chat.prompts[2:], strict=False))
+    assert changes <= 8, "in large steps, so that the model keeps its cache in between"
+
+
 def test_synthesis_of_the_next_clause_runs_ahead_of_the_ear(run_virtual: Callable) -> None:
     script = scene(words=COUNT)
     script.synthesizer = FakeSynthesizer(first=0.3)
