@@ -30,10 +30,19 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def speech_span(pcm: Pcm) -> tuple[int, int]:
-    """Samples from 100 ms before the first to the end of the last 20 ms above -28 dB of a clip's peak."""
+    """Samples from 100 ms before the first to the end of the last 20 ms above -28 dB of a clip's peak.
+
+    A sound more than 0.3 s behind the last 60 ms that are loud throughout is a click or a breath, not
+    the end of a word: the agent rightly answers before it.
+    """
     frames = len(pcm) // FRAME
-    levels = np.abs(pcm[: frames * FRAME].reshape(frames, FRAME)).max(axis=1)
+    blocks = pcm[: frames * FRAME].reshape(frames, FRAME)
+    levels, power = np.abs(blocks).max(axis=1), np.sqrt((blocks**2).mean(axis=1))
     loud = np.flatnonzero(levels > 0.04 * max(1e-6, float(np.abs(pcm).max())))
+    full = power > 0.05 * power.max()
+    lasting = np.flatnonzero(full[2:] & full[1:-1] & full[:-2])
+    if lasting.size:
+        loud = loud[loud <= int(lasting[-1]) + 2 + 15]
     return max(0, int(loud[0]) - 5) * FRAME, (int(loud[-1]) + 1) * FRAME
 
 

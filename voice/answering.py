@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,29 +73,22 @@ class Answering:
         """Start a reply of the model to the conversation and the words `upcoming`; nothing is heard of it yet."""
         messages = fit(self._dialogue.messages(upcoming), settings.prompt_tokens)
         options = ReplyOptions(settings.temperature, settings.max_tokens)
-        reply_id = new_id("resp")
-        source = self._think(reply_id, messages, options, deadline) if upcoming else None
-        return self._begin(reply_id, source or self._chat.reply(messages, options, deadline=deadline), settings)
+        source = self._chat.reply(messages, options, deadline=deadline)
+        return self._begin(source, settings, read=messages if upcoming else None)
 
     def say(self, source: AsyncGenerator[str, None], settings: CallSettings) -> Reply:
         """Start a reply from any source of text."""
-        return self._begin(new_id("resp"), source, settings)
+        return self._begin(source, settings)
 
-    async def _think(
-        self, reply_id: str, messages: list[Message], options: ReplyOptions, deadline: float
-    ) -> AsyncGenerator[str, None]:
-        """The model's reply; on the way the caller's words are judged, at the cost of one token.
+    def think(self) -> None:
+        """The reply is likely to be wanted: let the model begin it."""
+        if self.reply is not None:
+            self.reply.wanted.set()
 
-        They have to be read for the reply anyway: reading them with their end open tells how the model
-        would go on.
-        """
-        self._post(SentenceJudged(reply_id, await self._chat.prefill(messages, urgent=True)))
-        async with aclosing(self._chat.reply(messages, options, deadline=deadline)) as deltas:
-            async for delta in deltas:
-                yield delta
-
-    def _begin(self, reply_id: str, source: AsyncGenerator[str, None], settings: CallSettings) -> Reply:
-        item_id = new_id("item")
+    def _begin(
+        self, source: AsyncGenerator[str, None], settings: CallSettings, *, read: list[Message] | None = None
+    ) -> Reply:
+        reply_id, item_id = new_id("resp"), new_id("item")
         playout: Playout | None = None
         if settings.audio:
 
@@ -109,7 +102,7 @@ class Answering:
             playout = Playout(self._leg, self._synthesizer.rate, filler=filler, on_first=on_first, on_text=on_text)
         reply = Reply(reply_id, item_id, playout=playout)
         self.reply, self.released = reply, False
-        reply.task = self._tasks.create_task(self._run(reply, source, settings))
+        reply.task = self._tasks.create_task(self._run(reply, source, settings, read))
         return reply
 
     async def release(self) -> None:
@@ -118,6 +111,7 @@ class Answering:
             return
         self.released = True
         reply = self.reply
+        reply.wanted.set()
         await self._leg.notify(ReplyStarted(reply.reply_id, reply.item_id, audio=reply.playout is not None))
         reply.gate.set()
 
@@ -196,7 +190,16 @@ class Answering:
                 await self._end(reply, text, "completed", "")
         return Ended(reply, text, reply.seconds_spoken)
 
-    async def _run(self, reply: Reply, source: AsyncGenerator[str, None], settings: CallSettings) -> None:
+    async def _run(
+        self, reply: Reply, source: AsyncGenerator[str, None], settings: CallSettings, read: list[Message] | None
+    ) -> None:
+        """Run the reply. A prompt to `read` is read first, which judges the caller's words at the cost of one
+        token: read with their end open, they show how the model would go on. The answer itself waits until
+        it is likely to be wanted.
+        """
+        if read is not None:
+            self._post(SentenceJudged(reply.reply_id, await self._chat.prefill(read, urgent=True)))
+            await reply.wanted.wait()
         if reply.playout is not None:
             await reply.speak(source, Speaker(self._synthesizer, settings.sound, self._phrases, settings.apology))
         else:

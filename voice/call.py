@@ -182,7 +182,13 @@ class Call:
     async def _hear(self, frame: AudioFrame) -> None:
         for event in self.hearing.push(frame):
             await self.talk_about(event)
+        self._think_ahead()
         self.hearing.partial()
+
+    def _think_ahead(self) -> None:
+        """Begin the prepared answer once the turn is likely enough to be over."""
+        if self.hearing.pause.likely_over(self.hearing.last_speech, self.hearing.now):
+            self.answering.think()
 
     async def talk_about(self, event: Event) -> None:
         """Let turn taking see the event and carry out what it says."""
@@ -267,6 +273,7 @@ class Call:
         reply = self.answering.reply
         if self.turns.open is not None and reply is not None and reply.reply_id == judged.reply_id:
             self.hearing.pause.means(self.turns.open.text, judged.probability)
+            self._think_ahead()
 
     async def _partially_heard(self, turn: OpenTurn, heard: Heard) -> None:
         if not heard.text:

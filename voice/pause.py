@@ -26,6 +26,8 @@ _HEARD = 8.0
 """Seconds of the turn that are judged."""
 _HESITATION = 0.3
 """A pause of so many seconds, after which the caller goes on, tells how this caller speaks."""
+HEAD_START = 0.3
+"""Seconds before the turn is taken for over at which the answer is begun: as long as its first sound takes."""
 _WIDE = 0x0E00
 """Scripts from here on (Thai, Chinese, Japanese, Korean): the default language model knows too little of them."""
 
@@ -105,6 +107,11 @@ class Pause:
         if endpoint is not None:
             log.debug("turn over", waited=round(now - last_speech, 3), score=endpoint.score, **vars(self.evidence))
         return endpoint is not None
+
+    def likely_over(self, last_speech: float, now: float) -> bool:
+        """Whether it is time to begin an answer, should the caller not go on."""
+        wait = self.rule.wait_for(self.evidence, self.habit)
+        return now - last_speech >= wait - HEAD_START
 
     async def _ask(self, judge: SoundJudge, speech_end: float, pcm: Pcm) -> None:
         try:

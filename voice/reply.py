@@ -65,6 +65,8 @@ class Reply:
         self.task: asyncio.Task[None] | None = None
         self.gate = asyncio.Event()
         """Set once the client may hear or read any of it."""
+        self.wanted = asyncio.Event()
+        """Set once it is likely enough to be wanted that the model shall begin."""
 
     @property
     def seconds_spoken(self) -> float:

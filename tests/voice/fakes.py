@@ -14,7 +14,7 @@ from llm.chat import Message, ReplyOptions
 from transport.frame import AudioFrame
 from transport.leg import HangUp, Notice, Request
 from tts.speech import Voice
-from vad.speech import WINDOW
+from vad.speech import WINDOW, SpeechDetector
 from voice.call import Call
 from voice.engines import CallEngines
 from voice.observe import Observer
@@ -170,6 +170,7 @@ class Scene:
     recognizer: FakeRecognizer = field(default_factory=FakeRecognizer)
     chat: FakeChat = field(default_factory=FakeChat)
     synthesizer: FakeSynthesizer = field(default_factory=FakeSynthesizer)
+    detector: SpeechDetector = field(default_factory=LoudnessDetector)
     saved: dict[str, np.ndarray] = field(default_factory=dict)
     """Phrases spoken in advance, in the voice "saved"."""
     complete: float | None = None
@@ -188,7 +189,7 @@ class Scene:
         phrases = Phrases(Voice("saved"), {settings.apology: np.full(16_000, 0.3, np.float32), **self.saved})
         engines = CallEngines(
             self.recognizer,
-            LoudnessDetector(),
+            self.detector,
             self.judge,
             self.chat,
             self.synthesizer,
