@@ -86,6 +86,11 @@ class SpeechTracker:
         self._rest = stream[whole * WINDOW :]
         return events
 
+    def cut_off(self) -> None:
+        """The audio has stopped coming: whoever spoke speaks no longer."""
+        self.speaking = False
+        self._recent.clear()
+
     def _judge(self, window: Pcm) -> SpeechEvent | None:
         began = self._time
         self._time += WINDOW_SECONDS

@@ -92,7 +92,7 @@ class Call:
         self.turns = Turns(leg, self.dialogue, self.record, observer)
         self._observer = observer
         self._inbox = Inbox()
-        self._active = self.record.started
+        self._active = self._heard_at = self.record.started
         self._tasks: asyncio.TaskGroup
         self.hearing: Hearing
         self.answering: Answering
@@ -172,7 +172,7 @@ class Call:
             case ReplyFinished(reply_id):
                 await self._finished(reply_id)
             case Tick(now):
-                self._watch_clock(now)
+                await self._watch_clock(now)
             case HangUp(reason):
                 raise _HungUpError(reason)
             case _:
@@ -180,6 +180,7 @@ class Call:
                 await apply_request(self, event)
 
     async def _hear(self, frame: AudioFrame) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
         for event in self.hearing.push(frame):
             await self.talk_about(event)
         self._think_ahead()
@@ -370,7 +371,9 @@ class Call:
             self.dialogue.trim(self.settings.prompt_tokens)
         self._tasks.create_task(self.answering.prefill(self.settings, upcoming))
 
-    def _watch_clock(self, now: float) -> None:
+    async def _watch_clock(self, now: float) -> None:
+        for event in self.hearing.stalled(now - self._heard_at):
+            await self.talk_about(event)
         if now - self.record.started > self.settings.max_duration:
             raise _HungUpError("maximum duration reached")
         if self.answering.reply is None and now - self._active > self.settings.idle_timeout:

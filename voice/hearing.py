@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 PREROLL = 0.3
 """Seconds of audio before the VAD's start that belong to the turn: soft consonants, a first "h"."""
 _KEPT = 0.8
+_STALL = 0.5
+"""Seconds without a frame after which the audio counts as stopped, not as late."""
 INSISTS = 0.9
 """Seconds of speech that are more than a listener's "mm-hm" or "okay, right"."""
 
@@ -110,6 +112,22 @@ class Hearing:
             events.append(CallerInsists())
         waiting = not self._over and not self._tracker.speaking
         if waiting and self.pause.over(self._tracker.last_speech, self.now):
+            self._over = True
+            self.pause.turn_ended()
+            events.append(TurnOver())
+        return events
+
+    def stalled(self, seconds: float) -> list[Event]:
+        """No audio has come for so long: a client that stops sending is silent too."""
+        if self._over or not self.automatic or seconds < _STALL:
+            return []
+        events: list[Event] = []
+        if self._tracker.speaking:
+            self._tracker.cut_off()
+            self._spoke_at = None
+            self.pause.began(self._tracker.last_speech)
+            events.append(CallerFellSilent(self._tracker.last_speech))
+        elif self.pause.over(self._tracker.last_speech, self.now + seconds):
             self._over = True
             self.pause.turn_ended()
             events.append(TurnOver())

@@ -129,12 +129,12 @@ async def test_speech_over_the_agent_silences_it_within_a_quarter_second(server:
         await caller.until("output_audio_buffer.started")
         await asyncio.sleep(1.2)
         caller.microphone.pcm = recording("sb_spk1_snt1", 48_000)
-        await caller.until("output_audio_buffer.cleared")
-        count = len(caller.levels)
         await caller.until("input_audio_buffer.speech_started")
-        await asyncio.sleep(0.3)
+        count = len(caller.levels)
+        await asyncio.sleep(0.5)
         loud = [level for level in caller.levels[count:] if level > 0.02]
         assert len(loud) * 0.02 <= 0.25
+        await caller.until("output_audio_buffer.cleared")
     finally:
         await caller.close()
 

@@ -124,6 +124,8 @@ class ScriptedLeg:
         self._pace = pace
         """Seconds that the caller's clock takes for one of ours."""
         self._speaks, self._until, self.greets = speaks, until, greets
+        self.stalls: tuple[float, float] | None = None
+        """No frame comes between these times."""
         self.requests: list[tuple[float, Request]] = []
         self.played: list[float] = []
         self.flushed: list[float] = []
@@ -139,6 +141,8 @@ class ScriptedLeg:
             await asyncio.sleep(max(0.0, began + (time + 0.02) * self._pace - loop.time()))
             while pending and pending[0][0] <= time:
                 yield pending.pop(0)[1]
+            if self.stalls and self.stalls[0] <= time < self.stalls[1]:
+                continue
             loud = any(start <= time < end for start, end in self._speaks)
             yield AudioFrame(np.full(320, LOUD if loud else QUIET, np.float32), time)
         yield HangUp("script over")

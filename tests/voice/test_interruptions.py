@@ -161,6 +161,16 @@ def test_turn_fifty_is_as_fast_as_turn_two_whatever_the_callers_clock(run_virtua
     assert changes <= 8, "in large steps, so that the model keeps its cache in between"
 
 
+@pytest.mark.parametrize("since", [1.9, 2.02, 2.1, 2.3])
+def test_a_client_that_stops_sending_audio_is_answered_all_the_same(run_virtual: Callable, since: float) -> None:
+    leg, script = ScriptedLeg([(1.0, 2.0)], 9.0), scene()
+    script.complete = 0.4
+    leg.stalls = (since, 8.9)
+    call = run_virtual(script.call(leg))
+    assert [entry.role for entry in call.dialogue.entries()] == ["user", "assistant"]
+    assert leg.played[0] < since + 3.0
+
+
 def test_synthesis_of_the_next_clause_runs_ahead_of_the_ear(run_virtual: Callable) -> None:
     script = scene(words=COUNT)
     script.synthesizer = FakeSynthesizer(first=0.3)
