@@ -26,7 +26,7 @@ _HEARD = 8.0
 """Seconds of the turn that are judged."""
 _HESITATION = 0.3
 """A pause of so many seconds, after which the caller goes on, tells how this caller speaks."""
-HEAD_START = 0.3
+HEAD_START = 0.25
 """Seconds before the turn is taken for over at which the answer is begun: as long as its first sound takes."""
 _WIDE = 0x0E00
 """Scripts from here on (Thai, Chinese, Japanese, Korean): the default language model knows too little of them."""
