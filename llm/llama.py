@@ -69,7 +69,9 @@ class LlamaModel:
         except Exception as error:  # raised from C++ without a type of its own
             raise ModelError(f"llama.cpp can't load {path}: {error}") from error
         headers = {"Authorization": f"Bearer {key}"}
-        self._renderer = httpx.Client(base_url=self._server.listening_address, headers=headers, timeout=5.0)
+        # One connection, kept: rendering takes 2 ms, and a pool would hold two descriptors for each call at once.
+        one = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
+        self._renderer = httpx.Client(base_url=self._server.listening_address, headers=headers, timeout=5.0, limits=one)
         self._free = list(range(slots))
         self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
 
@@ -203,6 +205,7 @@ class LlamaSession:
                 self._prefilling, self._read = self._model.prefill(messages, self._slot, urgency), read
             return await asyncio.shield(asyncio.wrap_future(self._prefilling))
         except (QueueFull, RuntimeError, ValueError, httpx.HTTPError) as error:
+            self._read = ()
             log.debug("prompt not read ahead", error=str(error))
             return None
 

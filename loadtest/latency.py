@@ -46,10 +46,15 @@ def speech_span(pcm: Pcm) -> tuple[int, int]:
     return max(0, int(loud[0]) - 5) * FRAME, (int(loud[-1]) + 1) * FRAME
 
 
+def half_scale(pcm: Pcm) -> Pcm:
+    """The clip with its peak at 0.5: some recordings are fainter than a telephone line is noisy."""
+    return pcm / max(1e-6, float(np.abs(pcm).max())) * 0.5
+
+
 def trimmed(pcm: Pcm) -> Pcm:
     """The clip at half scale, cut to its speech."""
     first, last = speech_span(pcm)
-    return pcm[first:last] / max(1e-6, float(np.abs(pcm).max())) * 0.5
+    return half_scale(pcm)[first:last]
 
 
 def answers_begin(sounds: Sequence[float], ended: float) -> float | None:

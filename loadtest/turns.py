@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from loadtest.accuracy import Clip, load
-from loadtest.latency import speech_span, trimmed
+from loadtest.latency import half_scale, speech_span
 from loadtest.telephone import FRAME, RATE, Pcm, Telephone
 
 CUT = 0.2
@@ -104,8 +104,9 @@ def utterances(folder: Path, clips: Sequence[Clip]) -> list[Utterance]:
     made: list[Utterance] = []
     for clip in clips:
         whole = load(clip.path, RATE)
-        pcm, lead = trimmed(whole), speech_span(whole)[0] / RATE
-        known = [end - lead for end in ends.get(clip.name, [])]
+        first, last = speech_span(whole)
+        pcm = half_scale(whole)[first:last]
+        known = [end - first / RATE for end in ends.get(clip.name, [])]
         if clip.seconds > 12:
             made.append(Utterance(clip.name, pcm, natural_pauses(pcm, known)))
         elif clip.seconds >= 2.2:

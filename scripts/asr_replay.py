@@ -27,7 +27,7 @@ from asr.whisper import ContextRule, WhisperRecognizer
 from budget.scheduler import Scheduler, Urgency
 from loadtest.accuracy import Clip, clips, load, normal
 from loadtest.bench import RECORDINGS
-from loadtest.latency import percentile, speech_span
+from loadtest.latency import half_scale, percentile, speech_span
 from tests.virtual_time import VirtualTimeLoop
 from transport.frame import FRAME_SECONDS, AudioFrame
 from vad.silero import SileroDetector, load_session
@@ -113,11 +113,6 @@ async def replay(pcm: Pcm, whisper: WhisperRecognizer, detector: GatedDetector, 
                 if hearing.complete(result) and result.job.final:
                     final = loop.time() - began
     return Replayed(" ".join(texts), final - last, timed.spent)
-
-
-def half_scale(pcm: Pcm) -> Pcm:
-    """The clip with its peak at 0.5: some recordings are fainter than a telephone line is noisy."""
-    return pcm / max(1e-6, float(np.abs(pcm).max())) * 0.5
 
 
 def whole(pcm: Pcm, whisper: WhisperRecognizer) -> Replayed:

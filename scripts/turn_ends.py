@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import soundfile
 import soxr
 from rich.progress import track
 
@@ -27,6 +26,8 @@ from budget.scheduler import Scheduler
 from llm.chat import ChatSession, Message
 from llm.llama import LlamaModel
 from llm.prompt import SYSTEM_PROMPT
+from loadtest import accuracy
+from loadtest.latency import half_scale
 from transport import g711
 from vad.silero import SileroDetector, load_session
 from vad.smart_turn import SmartTurn
@@ -96,9 +97,7 @@ class Judges:
 
 def load(path: Path, *, telephone: bool) -> Pcm:
     """A recording at half scale with 0.5 s of line noise before and 2 s behind it."""
-    pcm, rate = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = soxr.resample(pcm.mean(axis=1), rate, RATE)
-    mono = mono / max(1e-6, float(np.abs(mono).max())) * 0.5
+    mono = half_scale(accuracy.load(path, RATE))
     noise = np.random.default_rng(3).normal(0, 3e-4, len(mono) + 40_000).astype(np.float32)
     noise[8000 : 8000 + len(mono)] += mono
     if telephone:

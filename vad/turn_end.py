@@ -139,8 +139,6 @@ class EndpointRule:
 
     def with_patience(self, factor: float) -> "EndpointRule":
         """The rule with the waits of unsure and open ends longer or shorter by this factor."""
-        if factor == 1.0:
-            return self
         return replace(self, unsure=self.unsure * factor, longest=self.longest * factor)
 
     def for_telephone(self) -> "EndpointRule":

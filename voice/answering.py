@@ -80,10 +80,10 @@ class Answering:
         """Start a reply from any source of text."""
         return self._begin(source, settings)
 
-    def think(self) -> None:
-        """The reply is likely to be wanted: let the model begin it."""
-        if self.reply is not None:
-            self.reply.wanted.set()
+    @property
+    def waiting(self) -> Reply | None:
+        """The reply that is prepared but not begun, since it is not yet likely to be wanted."""
+        return self.reply if self.reply is not None and not self.reply.wanted.is_set() else None
 
     def _begin(
         self, source: AsyncGenerator[str, None], settings: CallSettings, *, read: list[Message] | None = None

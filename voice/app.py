@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import structlog
@@ -29,6 +28,7 @@ from voice.call import Call
 from voice.catalogue import CATALOGUE
 from voice.config import Settings
 from voice.engines import CallEngines, Engines
+from voice.model_paths import llama_file, piper_file, whisper_folder
 from voice.observe import Observer
 from voice.pause import SoundJudge
 from voice.reply import Phrases
@@ -164,9 +164,8 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
 
 
 def _recognizer(settings: Settings) -> WhisperRecognizer:
-    directory = settings.asr.path or CATALOGUE.folder(settings.asr.model, settings.models.directory)
     return WhisperRecognizer(
-        directory,
+        whisper_folder(settings),
         Scheduler("asr", workers=_DECODES),
         threads=settings.asr.threads,
         workers=_DECODES,
@@ -178,9 +177,10 @@ def _chat(settings: Settings) -> ChatModel:
     llm = settings.llm
     if llm.engine == "openai":
         return OpenAiModel(llm.base_url, llm.api_key.get_secret_value(), llm.model, timeout=llm.timeout)
-    path = llm.path or CATALOGUE.file(llm.model, settings.models.directory)
     slots = settings.call.max_calls
-    return LlamaModel(path, slots=slots, context=llm.context, threads=llm.threads, gpu_layers=llm.gpu_layers)
+    return LlamaModel(
+        llama_file(settings), slots=slots, context=llm.context, threads=llm.threads, gpu_layers=llm.gpu_layers
+    )
 
 
 def _synthesizer(settings: Settings) -> Synthesizer:
@@ -188,8 +188,7 @@ def _synthesizer(settings: Settings) -> Synthesizer:
     if tts.engine == "kokoro":
         folder = tts.path or CATALOGUE.folder("kokoro", settings.models.directory)
         return KokoroSynthesizer(folder / "kokoro.onnx", folder / "voices", Scheduler("tts"), threads=tts.threads)
-    path: Path = tts.path or CATALOGUE.file("piper-joe", settings.models.directory)
-    return PiperSynthesizer(path, threads=tts.threads)
+    return PiperSynthesizer(piper_file(settings), threads=tts.threads)
 
 
 def _detectors(settings: Settings) -> Callable[[], SpeechDetector]:

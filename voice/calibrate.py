@@ -13,23 +13,20 @@ import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from pathlib import Path
 from time import perf_counter
 
-import numpy as np
 import structlog
 
-from asr.recognizer import DecodeRequest
 from asr.whisper import WhisperRecognizer
 from budget.scheduler import Scheduler
 from llm.chat import Message, ReplyOptions
 from llm.llama import LlamaModel
-from transport.frame import from_pcm16
 from tts.piper import PiperSynthesizer
 from tts.speech import Voice
-from voice.catalogue import CATALOGUE
 from voice.config import Settings
+from voice.model_paths import llama_file, piper_file, whisper_folder
+from voice.warmup import known_clip
 
 log = structlog.get_logger(__name__)
 
@@ -180,10 +177,10 @@ async def _best(work: Work) -> float:
 
 @asynccontextmanager
 async def _whisper(settings: Settings, threads: int) -> AsyncIterator[Work]:
-    folder = settings.asr.path or CATALOGUE.folder(settings.asr.model, settings.models.directory)
-    model = await asyncio.to_thread(WhisperRecognizer, folder, Scheduler("calibrate"), threads=threads)
-    pcm = np.asarray(from_pcm16((files("voice") / "warmup.pcm").read_bytes()), np.float32)
-    request = DecodeRequest(pcm, "en", len(pcm) / 16_000)
+    model = await asyncio.to_thread(
+        WhisperRecognizer, whisper_folder(settings), Scheduler("calibrate"), threads=threads
+    )
+    request = known_clip()
 
     async def work() -> None:
         await asyncio.to_thread(model.decode_now, request)
@@ -196,8 +193,7 @@ async def _whisper(settings: Settings, threads: int) -> AsyncIterator[Work]:
 
 @asynccontextmanager
 async def _llama(settings: Settings, threads: int) -> AsyncIterator[Work]:
-    path = settings.llm.path or CATALOGUE.file(settings.llm.model, settings.models.directory)
-    model = await asyncio.to_thread(LlamaModel, path, slots=1, context=512, threads=threads)
+    model = await asyncio.to_thread(LlamaModel, llama_file(settings), slots=1, context=512, threads=threads)
     session = model.open()
     assert session is not None
     asked = ["How is the weather in the city today?", "Can you tell me when the next train leaves?"]
@@ -217,8 +213,7 @@ async def _llama(settings: Settings, threads: int) -> AsyncIterator[Work]:
 
 @asynccontextmanager
 async def _piper(settings: Settings, threads: int) -> AsyncIterator[Work]:
-    path = settings.tts.path or CATALOGUE.file("piper-joe", settings.models.directory)
-    voice = PiperSynthesizer(path, threads=threads)
+    voice = PiperSynthesizer(piper_file(settings), threads=threads)
 
     async def work() -> None:
         async for _ in voice.speak("One moment, please.", Voice()):

@@ -188,8 +188,9 @@ class Call:
 
     def _think_ahead(self) -> None:
         """Begin the prepared answer once the turn is likely enough to be over."""
-        if self.hearing.pause.likely_over(self.hearing.last_speech, self.hearing.now):
-            self.answering.think()
+        reply = self.answering.waiting
+        if reply is not None and self.hearing.pause.likely_over(self.hearing.last_speech, self.hearing.now):
+            reply.wanted.set()
 
     async def talk_about(self, event: Event) -> None:
         """Let turn taking see the event and carry out what it says."""

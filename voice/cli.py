@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -82,16 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _sleep_when_idle() -> None:
-    """Idle OpenMP threads must sleep, not spin, or they take the cores from the other engines.
-
-    Runtimes read this when they are imported, so it comes before the modules that bring them in.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-
 def _doctor(settings: Settings) -> int:
-    _sleep_when_idle()
     from voice.doctor import run
     from voice.observe import set_up_log
 
@@ -100,7 +90,6 @@ def _doctor(settings: Settings) -> int:
 
 
 def _serve(settings: Settings) -> int:
-    _sleep_when_idle()
     from voice.serve import serve
 
     return asyncio.run(serve(settings))

@@ -104,34 +104,34 @@ class Hearing:
                 self._over, self._spoke_at = False, event.at
                 events.append(CallerSpoke(event.at))
             else:
-                self._spoke_at = None
-                self.pause.began(event.at)
-                events.append(CallerFellSilent(event.at))
+                events.append(self._fell_silent(event.at))
         if self._spoke_at is not None and self.now - self._spoke_at >= INSISTS:
             self._spoke_at = None
             events.append(CallerInsists())
+        return [*events, *self._turn_over(self.now)]
+
+    def _fell_silent(self, speech_end: float) -> CallerFellSilent:
+        self._spoke_at = None
+        self.pause.began(speech_end)
+        return CallerFellSilent(speech_end)
+
+    def _turn_over(self, now: float) -> list[Event]:
+        """The turn's end, once, if it is over by media time `now`."""
         waiting = not self._over and not self._tracker.speaking
-        if waiting and self.pause.over(self._tracker.last_speech, self.now):
-            self._over = True
-            self.pause.turn_ended()
-            events.append(TurnOver())
-        return events
+        if not waiting or not self.pause.over(self._tracker.last_speech, now):
+            return []
+        self._over = True
+        self.pause.turn_ended()
+        return [TurnOver()]
 
     def stalled(self, seconds: float) -> list[Event]:
         """No audio has come for so long: a client that stops sending is silent too."""
-        if self._over or not self.automatic or seconds < _STALL:
+        if not self.automatic or seconds < _STALL:
             return []
-        events: list[Event] = []
-        if self._tracker.speaking:
-            self._tracker.cut_off()
-            self._spoke_at = None
-            self.pause.began(self._tracker.last_speech)
-            events.append(CallerFellSilent(self._tracker.last_speech))
-        elif self.pause.over(self._tracker.last_speech, self.now + seconds):
-            self._over = True
-            self.pause.turn_ended()
-            events.append(TurnOver())
-        return events
+        if not self._tracker.speaking:
+            return self._turn_over(self.now + seconds)
+        self._tracker.cut_off()
+        return [self._fell_silent(self._tracker.last_speech)]
 
     def begin(self, at: float) -> None:
         """A turn begins at media time `at`: open its transcript with the pre-roll.

@@ -72,7 +72,7 @@ class PlayoutBuffer:
 
     def next_frame(self) -> Pcm | None:
         """The next 20 ms, padded with silence at the very end; None when too little is there."""
-        if self._samples < self._frame and not (self._complete and self._samples):
+        if not self.ready:
             return None
         parts: list[Pcm] = []
         missing = self._frame
@@ -85,10 +85,9 @@ class PlayoutBuffer:
             missing -= part.size
         self._samples -= self._frame - missing
         self.sent += self._frame - missing
-        self._kept.append(np.concatenate(parts))
-        if missing:
-            parts.append(np.zeros(missing, np.float32))
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        frame = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        self._kept.append(frame)
+        return np.concatenate([frame, np.zeros(missing, np.float32)]) if missing else frame
 
     @property
     def ready(self) -> bool:

@@ -58,7 +58,6 @@ class OpenTurn:
     started: float
     timings: TurnTimings | None = None
     text: str = ""
-    committed: bool = False
     cut_at: float | None = None
 
     def stamp(self, **at: float) -> None:

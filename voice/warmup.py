@@ -16,11 +16,15 @@ _WORDS = "ask not what your country can do for you"
 """John F. Kennedy, 20 January 1961 (public domain), 16 kHz 16-bit, the words above."""
 
 
+def known_clip() -> DecodeRequest:
+    """The clip, as a request for its words."""
+    pcm = np.asarray(from_pcm16((files("voice") / _CLIP).read_bytes()), np.float32)
+    return DecodeRequest(pcm, "en", len(pcm) / 16_000)
+
+
 async def check_recognizer(recognizer: Recognizer) -> None:
     """Transcribe a known clip. Raises `EngineError` if most of its words are missing."""
-    pcm = from_pcm16((files("voice") / _CLIP).read_bytes())
-    request = DecodeRequest(np.asarray(pcm, np.float32), "en", len(pcm) / 16_000)
-    transcript = await recognizer.decode(request, Urgency.FIRST_AUDIO)
+    transcript = await recognizer.decode(known_clip(), Urgency.FIRST_AUDIO)
     heard = {plain(word) for word in transcript.text.split()}
     wanted = _WORDS.split()
     if sum(word in heard for word in wanted) < len(wanted) * 0.6:

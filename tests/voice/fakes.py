@@ -179,10 +179,8 @@ class Scene:
     """Phrases spoken in advance, in the voice "saved"."""
     complete: float | None = None
     """What the sound of every pause is judged to be; None: nobody judges, silence decides."""
-    asked: int = 0
 
     async def judge(self, pcm: np.ndarray) -> float:
-        self.asked += 1
         await asyncio.sleep(0.04)
         if self.complete is None:
             raise RuntimeError("nobody judges")

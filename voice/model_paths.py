@@ -1,0 +1,21 @@
+"""Where the files of the configured models lie: the operator's own path, or the catalogue's. Raises `ModelError`."""
+
+from pathlib import Path
+
+from voice.catalogue import CATALOGUE
+from voice.config import Settings
+
+
+def whisper_folder(settings: Settings) -> Path:
+    """The recogniser's folder."""
+    return settings.asr.path or CATALOGUE.folder(settings.asr.model, settings.models.directory)
+
+
+def llama_file(settings: Settings) -> Path:
+    """The embedded language model's GGUF file."""
+    return settings.llm.path or CATALOGUE.file(settings.llm.model, settings.models.directory)
+
+
+def piper_file(settings: Settings) -> Path:
+    """The Piper voice."""
+    return settings.tts.path or CATALOGUE.file("piper-joe", settings.models.directory)
