@@ -35,11 +35,17 @@ class ChatSession(Protocol):
         """
         ...
 
-    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> float | None:
+    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> None:
         """Put the prompt so far into the cache, the last message left open-ended: more of it may come.
 
-        Returns the probability that it is whole as it is; None where the engine can't tell, or where
-        the request was dropped, which an `urgent` one never is for another of this session. Never raises.
+        May be dropped while another of this session runs, which an `urgent` one never is. Never raises.
+        """
+        ...
+
+    async def whole(self, text: str, *, urgent: bool = False) -> float | None:
+        """The probability that what was said is a whole sentence.
+
+        None where the engine can't tell, or where the request was dropped as in `prefill`. Never raises.
         """
         ...
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import secrets
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Hashable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
 from budget.scheduler import QueueFull, Scheduler, Urgency
 from llm.chat import ChatSession, Message, ReplyOptions
-from llm.sentence_end import end_probability, open_ended
+from llm.sentence_end import end_probability, open_ended, quoted
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +30,8 @@ _DELTAS_AHEAD = 64
 """Deltas that may wait between llama.cpp's thread and the event loop."""
 _LIKELIEST = 100
 """How many next tokens are looked at for the end of a sentence."""
+_CALLS_A_JUDGE = 2
+"""Calls that share a slot in which sentences are judged; each judgement is short."""
 _CUT = "\u2402\u2403"
 """Stands in a rendered prompt where the caller's next word would; nobody says it."""
 
@@ -46,8 +48,9 @@ class LlamaModel:
             raise ModelError(f"no language model at {path}; run `halfsecond models pull`")
         params = xllamacpp.CommonParams()
         params.model.path = str(path)
-        params.n_parallel = slots
-        params.n_ctx = slots * context
+        judging = -(-slots // _CALLS_A_JUDGE)
+        params.n_parallel = slots + judging
+        params.n_ctx = (slots + judging) * context
         params.n_gpu_layers = gpu_layers
         params.cpuparams.n_threads = threads
         params.cpuparams_batch.n_threads = threads
@@ -73,6 +76,7 @@ class LlamaModel:
         one = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
         self._renderer = httpx.Client(base_url=self._server.listening_address, headers=headers, timeout=5.0, limits=one)
         self._free = list(range(slots))
+        self._judging = list(range(slots, slots + judging))
         self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
 
     def open(self) -> ChatSession | None:
@@ -96,31 +100,42 @@ class LlamaModel:
         self._renderer.close()
 
     def prefill(self, messages: list[Message], slot: int, urgency: Urgency) -> "Future[float | None]":
-        """Read the prompt into a slot's cache on a worker thread; the probability that its last message is whole.
+        """Read the prompt into a slot's cache on a worker thread. Raises `QueueFull`."""
 
-        Raises `QueueFull`.
-        """
+        def work() -> None:
+            self._next(self._open_prompt(messages), slot)
+
+        return self._scheduler.submit(work, urgency)
+
+    def whole(self, text: str, slot: int, urgency: Urgency) -> "Future[float | None]":
+        """The probability that the words are a whole sentence, judged beside a call's slot. Raises `QueueFull`."""
 
         def work() -> float | None:
-            answer: Any = None
-
-            def take(chunk: Any) -> bool:
-                nonlocal answer
-                answer = chunk
-                return False
-
-            request = {
-                "prompt": self._open_prompt(messages),
-                "n_predict": 1,
-                "n_probs": _LIKELIEST,
-                "temperature": 0.0,
-                "id_slot": slot,
-                "cache_prompt": True,
-            }
-            self._server.handle_completions(json.dumps(request), take)
+            judge = self._judging[slot % len(self._judging)]
+            answer = self._next(quoted(text), judge, likeliest=_LIKELIEST)
             return None if answer is None else _whole(answer)
 
         return self._scheduler.submit(work, urgency)
+
+    def _next(self, prompt: str, slot: int, *, likeliest: int = 0) -> Any:
+        """The completion by one token, with the `likeliest` ones in its place; None if the server gave none."""
+        answer: Any = None
+
+        def take(chunk: Any) -> bool:
+            nonlocal answer
+            answer = chunk
+            return False
+
+        request = {
+            "prompt": prompt,
+            "n_predict": 1,
+            "n_probs": likeliest,
+            "temperature": 0.0,
+            "id_slot": slot,
+            "cache_prompt": True,
+        }
+        self._server.handle_completions(json.dumps(request), take)
+        return answer
 
     def _open_prompt(self, messages: list[Message]) -> str:
         """The prompt by the model's own template, up to the last word of the last message."""
@@ -145,6 +160,34 @@ class LlamaModel:
         return self._scheduler.submit(work, urgency, deadline=deadline)
 
 
+class _Ahead:
+    """What one session has read before anybody waits for it: one request at a time, the same one only once."""
+
+    def __init__(self) -> None:
+        self._running: Future[float | None] | None = None
+        self._key: Hashable = None
+
+    def forget(self) -> None:
+        """What was read is no longer in the cache."""
+        self._key = None
+
+    async def read(
+        self, key: Hashable, start: Callable[[Urgency], "Future[float | None]"], *, urgent: bool
+    ) -> float | None:
+        """The result of the request `key`, started unless it was the last one; None if dropped for another."""
+        busy = self._running is not None and not self._running.done()
+        if busy and not urgent:
+            return None
+        try:
+            if self._running is None or self._running.cancelled() or key != self._key:
+                self._running, self._key = start(Urgency.FIRST_AUDIO if urgent else Urgency.SPECULATION), key
+            return await asyncio.shield(asyncio.wrap_future(self._running))
+        except (QueueFull, RuntimeError, ValueError, httpx.HTTPError) as error:
+            self._key = None
+            log.debug("not read ahead", error=str(error))
+            return None
+
+
 class LlamaSession:
     """One call's slot."""
 
@@ -152,15 +195,13 @@ class LlamaSession:
         self._model = model
         self._slot = slot
         self._closed = False
-        self._prefilling: Future[float | None] | None = None
-        self._read: tuple[Message, ...] = ()
-        """What the last prefill read, without the marks at its end, if nothing was answered since."""
+        self._prompt, self._sentence = _Ahead(), _Ahead()
 
     async def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
     ) -> AsyncGenerator[str, None]:
         """See `ChatSession`."""
-        self._read = ()
+        self._prompt.forget()
         loop = asyncio.get_running_loop()
         chunks: asyncio.Queue[Any] = asyncio.Queue(_DELTAS_AHEAD + 1)
         room = threading.Semaphore(_DELTAS_AHEAD)
@@ -193,21 +234,18 @@ class LlamaSession:
             room.release(_DELTAS_AHEAD)
             job.cancel()
 
-    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> float | None:
+    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> None:
         """See `ChatSession`."""
-        busy = self._prefilling is not None and not self._prefilling.done()
-        if self._closed or not messages or (busy and not urgent):
+        if self._closed or not messages:
+            return
+        key = (*messages[:-1], Message(messages[-1].role, open_ended(messages[-1].text)))
+        await self._prompt.read(key, lambda u: self._model.prefill(messages, self._slot, u), urgent=urgent)
+
+    async def whole(self, text: str, *, urgent: bool = False) -> float | None:
+        """See `ChatSession`."""
+        if self._closed:
             return None
-        read = (*messages[:-1], Message(messages[-1].role, open_ended(messages[-1].text)))
-        try:
-            if self._prefilling is None or self._prefilling.cancelled() or read != self._read:
-                urgency = Urgency.FIRST_AUDIO if urgent else Urgency.SPECULATION
-                self._prefilling, self._read = self._model.prefill(messages, self._slot, urgency), read
-            return await asyncio.shield(asyncio.wrap_future(self._prefilling))
-        except (QueueFull, RuntimeError, ValueError, httpx.HTTPError) as error:
-            self._read = ()
-            log.debug("prompt not read ahead", error=str(error))
-            return None
+        return await self._sentence.read(quoted(text), lambda u: self._model.whole(text, self._slot, u), urgent=urgent)
 
     async def close(self) -> None:
         """See `ChatSession`."""

@@ -75,8 +75,11 @@ class OpenAiSession:
                 raise EngineError(Stage.LLM, f"the chat server broke off: {_brief(error)}", retryable=True) from error
             raise
 
-    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> float | None:
-        """See `ChatSession`: nothing to do, and nothing known."""
+    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> None:
+        """See `ChatSession`: left to the server."""
+
+    async def whole(self, text: str, *, urgent: bool = False) -> float | None:
+        """See `ChatSession`: such a server does not tell what it expects next."""
         return None
 
     async def close(self) -> None:

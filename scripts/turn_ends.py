@@ -23,9 +23,8 @@ from rich.progress import track
 from asr.recognizer import DecodeRequest
 from asr.whisper import WhisperRecognizer
 from budget.scheduler import Scheduler
-from llm.chat import ChatSession, Message
+from llm.chat import ChatSession
 from llm.llama import LlamaModel
-from llm.prompt import SYSTEM_PROMPT
 from loadtest import accuracy
 from loadtest.latency import half_scale
 from transport import g711
@@ -77,8 +76,7 @@ class Judges:
         heard = pcm[int(begin * RATE) : int((stop + 0.1) * RATE)]
         tail = heard[-12 * RATE :]
         text = self.whisper.decode_now(DecodeRequest(tail, language, len(tail) / RATE)).text
-        prompt = [Message("system", SYSTEM_PROMPT), Message("assistant", "Hello! How can I help you?")]
-        sentence = await self.session.prefill([*prompt, Message("user", text)]) if text else None
+        sentence = await self.session.whole(text, urgent=True) if text else None
         return self.turn.probability(heard), sentence if language == "en" else None, text
 
     def gaps(self, pcm: Pcm) -> tuple[float | None, list[tuple[float, float]], float | None]:
@@ -189,7 +187,7 @@ def threshold(sure: float, delay: float) -> Callable[[Row], float]:
 
 def by_rule(rule: EndpointRule) -> Callable[[Row], float]:
     """As the service waits, for a caller it knows nothing of."""
-    return lambda row: (rule.for_telephone() if row.telephone else rule).wait_for(evidence(row))
+    return lambda row: rule.wait_for(evidence(row))
 
 
 def sweeps(found: list[Row]) -> dict[str, list[tuple[float, float, float]]]:

@@ -138,6 +138,8 @@ class Answering:
         """Put the conversation and the words so far into the model's cache, if no reply is running."""
         if self.reply is None:
             await self._chat.prefill(fit(self._dialogue.messages(upcoming), settings.prompt_tokens))
+            if upcoming:
+                await self._chat.whole(upcoming)
 
     async def drop(self) -> Reply | None:
         """Throw the reply away as if it had never been. Returns it, if there was one."""
@@ -193,12 +195,13 @@ class Answering:
     async def _run(
         self, reply: Reply, source: AsyncGenerator[str, None], settings: CallSettings, read: list[Message] | None
     ) -> None:
-        """Run the reply. A prompt to `read` is read first, which judges the caller's words at the cost of one
-        token: read with their end open, they show how the model would go on. The answer itself waits until
-        it is likely to be wanted.
+        """Run the reply. The caller's words at the end of a prompt to `read` are judged first, and the prompt
+        is read; the answer itself waits until it is likely to be wanted.
         """
         if read is not None:
-            self._post(SentenceJudged(reply.reply_id, await self._chat.prefill(read, urgent=True)))
+            whole = await self._chat.whole(read[-1].text, urgent=True)
+            self._post(SentenceJudged(reply.reply_id, whole))
+            await self._chat.prefill(read, urgent=True)
             await reply.wanted.wait()
         if reply.playout is not None:
             await reply.speak(source, Speaker(self._synthesizer, settings.sound, self._phrases, settings.apology))

@@ -23,7 +23,6 @@ from asr.transcript import Heard
 from budget.deadline import LatencyBudget, TurnTimings
 from budget.errors import PeerError
 from transport.frame import AudioFrame
-from transport.g711 import RATE as G711_RATE
 from transport.leg import (
     CallerHeard,
     CallLeg,
@@ -389,7 +388,7 @@ class Call:
         self.talk.interruptible = detection.interrupt
         self.hearing.automatic = detection.automatic
         self.hearing.language = settings.language
-        self.hearing.pause.rule = settings.rule(telephone=self.leg.rate == G711_RATE)
+        self.hearing.pause.rule = settings.rule
 
     async def commit_audio(self) -> None:
         """The client says that the caller's turn is over, whatever the voice activity says."""

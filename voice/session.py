@@ -41,13 +41,13 @@ class CallSettings:
         given = {f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None}
         return replace(self, **given)
 
-    def rule(self, *, telephone: bool) -> EndpointRule:
-        """When a turn is over: by the operator's rule, or as the client asked; `telephone`: the line ends at 4 kHz."""
+    @property
+    def rule(self) -> EndpointRule:
+        """When a turn is over: by the operator's rule, or as the client asked."""
         detection = self.turn_detection
         if detection.silence is not None:
             return self.endpoint.for_silence(detection.silence)
-        rule = self.endpoint.with_patience(_PATIENCE[detection.eagerness])
-        return rule.for_telephone() if telephone else rule
+        return self.endpoint.with_patience(_PATIENCE[detection.eagerness])
 
     @property
     def sound(self) -> Voice:

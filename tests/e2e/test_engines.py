@@ -122,8 +122,9 @@ async def test_llama_streams_remembers_its_prompt_and_stops_when_closed() -> Non
         assert other is not None
         assert model.open() is None, "a third call finds no place"
         messages = [Message("system", SYSTEM_PROMPT), Message("user", "What is the capital of France?")]
-        whole = await session.prefill(messages)
-        cut = await session.prefill([messages[0], Message("user", "I would like a table for")])
+        await session.prefill(messages)
+        whole = await session.whole("What is the capital of France?")
+        cut = await session.whole("I would like a table for.")
         assert whole is not None
         assert cut is not None
         assert cut < 0.05 < whole, "it knows a whole sentence from one that goes on"

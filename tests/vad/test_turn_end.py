@@ -107,7 +107,16 @@ def test_a_caller_who_never_pauses_in_a_turn_is_waited_for_less_and_one_who_does
     assert RULE.wait_for(UNSURE, fluent) < RULE.unsure - 0.15
     assert RULE.wait_for(UNSURE, fluent.hesitated().hesitated()) > RULE.wait_for(UNSURE, fluent)
     assert RULE.wait_for(SURE, fluent) == RULE.shortest
-    assert RULE.wait_for(GOES_ON, fluent) == RULE.wait_for(GOES_ON)
+    assert RULE.longest * 2 / 3 <= RULE.wait_for(GOES_ON, fluent) <= RULE.wait_for(GOES_ON)
+
+
+def test_a_caller_who_pauses_all_the_time_needs_a_surer_end() -> None:
+    halting = Habit()
+    for _ in range(6):
+        halting = halting.hesitated().hesitated().finished()
+    likely = Evidence(sound=0.9, sentence=0.2, wording=Wording.NEUTRAL, judged=True)
+    assert RULE.wait_for(likely) == RULE.shortest
+    assert RULE.wait_for(likely, halting) == RULE.unsure
 
 
 PROBABILITY = st.floats(0, 1)

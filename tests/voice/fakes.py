@@ -80,8 +80,10 @@ class FakeChat:
             self.stopped += 1
             raise
 
-    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> float | None:
+    async def prefill(self, messages: list[Message], *, urgent: bool = False) -> None:
         self.prefills.append(messages)
+
+    async def whole(self, text: str, *, urgent: bool = False) -> float | None:
         return self.sentence
 
     async def close(self) -> None:
