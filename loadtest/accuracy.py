@@ -16,7 +16,7 @@ import soundfile
 import soxr
 import websockets
 
-from loadtest.telephone import Pcm
+from loadtest.line import Pcm
 
 RATE = 24_000
 _DIGITS = dict(zip("0123456789", "zero one two three four five six seven eight nine".split(), strict=True))

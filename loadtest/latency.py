@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from loadtest.accuracy import Clip, load
-from loadtest.telephone import FRAME, RATE, Pcm, Telephone
+from loadtest.line import FRAME_SECONDS, Line, Pcm
+from loadtest.telephone import RATE, Telephone
 
 PATIENCE = 10.0
 """Seconds after which a turn counts as unanswered."""
@@ -29,21 +30,22 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share / 100 * len(ordered)))]
 
 
-def speech_span(pcm: Pcm) -> tuple[int, int]:
+def speech_span(pcm: Pcm, rate: int = RATE) -> tuple[int, int]:
     """Samples from 100 ms before the first to the end of the last 20 ms above -28 dB of a clip's peak.
 
     A sound more than 0.3 s behind the last 60 ms that are loud throughout is a click or a breath, not
     the end of a word: the agent rightly answers before it.
     """
-    frames = len(pcm) // FRAME
-    blocks = pcm[: frames * FRAME].reshape(frames, FRAME)
+    frame = round(rate * FRAME_SECONDS)
+    frames = len(pcm) // frame
+    blocks = pcm[: frames * frame].reshape(frames, frame)
     levels, power = np.abs(blocks).max(axis=1), np.sqrt((blocks**2).mean(axis=1))
     loud = np.flatnonzero(levels > 0.04 * max(1e-6, float(np.abs(pcm).max())))
     full = power > 0.05 * power.max()
     lasting = np.flatnonzero(full[2:] & full[1:-1] & full[:-2])
     if lasting.size:
         loud = loud[loud <= int(lasting[-1]) + 2 + 15]
-    return max(0, int(loud[0]) - 5) * FRAME, (int(loud[-1]) + 1) * FRAME
+    return max(0, int(loud[0]) - 5) * frame, (int(loud[-1]) + 1) * frame
 
 
 def half_scale(pcm: Pcm) -> Pcm:
@@ -51,9 +53,9 @@ def half_scale(pcm: Pcm) -> Pcm:
     return pcm / max(1e-6, float(np.abs(pcm).max())) * 0.5
 
 
-def trimmed(pcm: Pcm) -> Pcm:
+def trimmed(pcm: Pcm, rate: int = RATE) -> Pcm:
     """The clip at half scale, cut to its speech."""
-    first, last = speech_span(pcm)
+    first, last = speech_span(pcm, rate)
     return half_scale(pcm)[first:last]
 
 
@@ -67,15 +69,17 @@ def answers_begin(sounds: Sequence[float], ended: float) -> float | None:
     return None
 
 
-async def conversation(port: int, clips: Sequence[Clip], turns: int, progress: Callable[[str], None]) -> list[Measured]:
+async def conversation(
+    line: Line, clips: Sequence[Clip], turns: int, progress: Callable[[str], None]
+) -> list[Measured]:
     """One call: say a clip, wait for the answer, hear it out, say the next."""
     measured: list[Measured] = []
-    async with Telephone(port) as phone:
+    async with line as phone:
         await phone.hear_out(1.0)
         for i in range(turns):
             clip = clips[i % len(clips)]
             progress(f"latency: turn {i + 1} of {turns}, {clip.name}")
-            ended = await phone.say(trimmed(load(clip.path, RATE)))
+            ended = await phone.say(trimmed(load(clip.path, line.rate), line.rate))
             heard = await _answer(phone, ended)
             measured.append(Measured(clip.name, None if heard is None else (heard - ended) * 1000))
             await phone.hear_out(0.5)
@@ -107,11 +111,12 @@ async def interruptions(port: int, recordings: Path, count: int, progress: Calla
 def _from_first_sound(pcm: Pcm) -> Pcm:
     """The clip from the first 20 ms within 14 dB of its peak: breath and lip noise before it are no speech yet."""
     pcm = trimmed(pcm)
-    frames = np.abs(pcm[: len(pcm) // FRAME * FRAME].reshape(-1, FRAME)).max(axis=1)
-    return pcm[int(np.flatnonzero(frames > 0.1)[0]) * FRAME :]
+    frame = round(RATE * FRAME_SECONDS)
+    frames = np.abs(pcm[: len(pcm) // frame * frame].reshape(-1, frame)).max(axis=1)
+    return pcm[int(np.flatnonzero(frames > 0.1)[0]) * frame :]
 
 
-async def _answer(phone: Telephone, ended: float) -> float | None:
+async def _answer(phone: Line, ended: float) -> float | None:
     """When the answer begins after `ended`; keeps the line's noise going meanwhile.
 
     Agent audio that was sounding at `ended` answers something earlier: only a sound after 0.2 s of

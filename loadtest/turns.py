@@ -14,7 +14,8 @@ import numpy as np
 
 from loadtest.accuracy import Clip, load
 from loadtest.latency import half_scale, speech_span
-from loadtest.telephone import FRAME, RATE, Pcm, Telephone
+from loadtest.line import Pcm
+from loadtest.telephone import FRAME, RATE, Telephone
 
 CUT = 0.2
 """Seconds of the agent's voice before the caller goes on that make a cut-in."""

@@ -1,0 +1,104 @@
+"""A caller's line: speaks at real time, and knows when it could hear what. What carries it is a subclass's."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import websockets
+from numpy.typing import NDArray
+
+Pcm = NDArray[np.float32]
+FRAME_SECONDS = 0.02
+AUDIBLE = 0.01
+"""Root mean square of 10 ms above which agent audio counts as heard (-40 dBFS)."""
+
+
+class Line:
+    """One call over a WebSocket at `rate` Hz. Times are the event loop's seconds."""
+
+    rate: int
+    path: str
+
+    def __init__(self, port: int) -> None:
+        self._url = f"ws://127.0.0.1:{port}{self.path}"
+        self.frame = round(self.rate * FRAME_SECONDS)
+        self._noise = np.random.default_rng(0).normal(0, 0.0003, self.frame * 50).astype(np.float32)
+        self._sent = 0
+        self.audible_until = 0.0
+        """Until when the caller hears what arrived so far, played in sequence."""
+        self.sounds: list[float] = []
+        """When each audible 10 ms reached the caller's ear."""
+        self.cleared: list[float] = []
+
+    async def __aenter__(self) -> Self:
+        self._socket = await websockets.connect(self._url, max_size=None)
+        await self.open()
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._listener = self._loop.create_task(self.listen())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.cancel()
+        await self.close()
+        await self._socket.close()
+
+    async def open(self) -> None:
+        """Say what the protocol wants to be said first."""
+
+    async def close(self) -> None:
+        """Say what the protocol wants to be said last."""
+
+    async def send(self, pcm: Pcm) -> None:
+        """Send one frame now."""
+        raise NotImplementedError
+
+    async def listen(self) -> None:
+        """Take the server's messages: call `hear` and `clear`."""
+        raise NotImplementedError
+
+    async def say(self, pcm: Pcm) -> float:
+        """Send audio at real time; returns when its last sample was sent."""
+        for i in range(0, len(pcm) - self.frame + 1, self.frame):
+            await self._frame(pcm[i : i + self.frame])
+        return self._loop.time()
+
+    async def wait(self, seconds: float) -> None:
+        """Send the line's own faint noise."""
+        for _ in range(round(seconds / FRAME_SECONDS)):
+            await self.tick()
+
+    async def hear_out(self, silence: float) -> None:
+        """Wait until the agent has been silent for `silence` seconds."""
+        await self.wait(silence)
+        while self._loop.time() < self.audible_until + silence:
+            await self.tick()
+
+    async def tick(self) -> None:
+        """Send 20 ms of faint noise."""
+        start = self._sent % 50 * self.frame
+        await self._frame(self._noise[start : start + self.frame])
+
+    async def _frame(self, pcm: Pcm) -> None:
+        self._sent += 1
+        await asyncio.sleep(max(0.0, self._began + self._sent * FRAME_SECONDS - self._loop.time()))
+        await self.send(pcm)
+
+    def hear(self, pcm: Pcm) -> None:
+        """Agent audio arrived: it plays behind what is still playing."""
+        step = self.rate // 100
+        begin = max(self._loop.time(), self.audible_until)
+        blocks = pcm[: len(pcm) // step * step].reshape(-1, step)
+        loud = np.flatnonzero(np.sqrt((blocks**2).mean(axis=1)) > AUDIBLE)
+        self.sounds += [begin + 0.01 * int(i) for i in loud]
+        self.audible_until = begin + len(pcm) / self.rate
+
+    def clear(self) -> None:
+        """What was not played yet is thrown away."""
+        now = self._loop.time()
+        self.sounds = [at for at in self.sounds if at <= now]
+        self.audible_until = now
+        self.cleared.append(now)
