@@ -52,8 +52,8 @@ async def measure_latency(bench: Bench) -> list[Figure]:
     )
     figures: list[Figure] = []
     for name, line, middle, high in (
-        ("browser", Browser(bench.service.port), 350, 550),
-        ("telephone", Telephone(bench.service.port), 420, 620),
+        ("browser", Browser(bench.service.server), 350, 550),
+        ("telephone", Telephone(bench.service.server), 420, 620),
     ):
         turns = await latency.conversation(line, clips, bench.turns or 2 * len(clips), bench.progress)
         figures += _voice_to_voice(name, turns, middle, high)
@@ -76,7 +76,7 @@ def _voice_to_voice(name: str, turns: list[latency.Measured], middle: float, hig
 
 async def measure_barge_in(bench: Bench) -> list[Figure]:
     """How long the agent still sounds once the caller speaks over it."""
-    times = await latency.interruptions(bench.service.port, bench.recordings, 5, bench.progress)
+    times = await latency.interruptions(bench.service.server, bench.recordings, 5, bench.progress)
     worst = max(times, default=float("inf"))
     middle = latency.percentile(sorted(times), 50) if times else float("inf")
     text = f"p50 {middle:.0f} ms, worst {worst:.0f} ms (n = {len(times)})"
@@ -86,7 +86,7 @@ async def measure_barge_in(bench: Bench) -> list[Figure]:
 async def measure_turns(bench: Bench) -> list[Figure]:
     """Turns cut into, on pauses inside sentences; how long the decision takes; work done for nothing."""
     chosen = accuracy.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"])
-    heard = await turns.listen(bench.service.port, turns.utterances(bench.recordings, chosen), bench.progress)
+    heard = await turns.listen(bench.service.server, turns.utterances(bench.recordings, chosen), bench.progress)
     cut = [pause for pause in heard if pause.cut]
     share = len(cut) / len(heard)
     names = ", ".join(f"{pause.name} {pause.length:.2f} s" for pause in cut)
@@ -101,7 +101,7 @@ async def measure_turns(bench: Bench) -> list[Figure]:
 async def measure_words(bench: Bench) -> list[Figure]:
     """Utterances of one word: heard and answered, each once."""
     words = accuracy.clips(bench.recordings, lambda m: m["file"].startswith("fsdd_"))
-    answered = await latency.conversation(Telephone(bench.service.port), words, 2 * len(words), bench.progress)
+    answered = await latency.conversation(Telephone(bench.service.server), words, 2 * len(words), bench.progress)
     texts = [len(await accuracy.transcribe(bench.service.port, accuracy.load(w.path, 24_000), "en")) for w in words]
     good = sum(turn.milliseconds is not None for turn in answered)
     text = f"{good} of {len(answered)} answered; turns heard of each: {texts}"

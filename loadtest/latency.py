@@ -80,23 +80,23 @@ async def conversation(
             clip = clips[i % len(clips)]
             progress(f"latency: turn {i + 1} of {turns}, {clip.name}")
             ended = await phone.say(trimmed(load(clip.path, line.rate), line.rate))
-            heard = await _answer(phone, ended)
+            heard = await answer(phone, ended)
             measured.append(Measured(clip.name, None if heard is None else (heard - ended) * 1000))
             await phone.hear_out(0.5)
     return measured
 
 
-async def interruptions(port: int, recordings: Path, count: int, progress: Callable[[str], None]) -> list[float]:
+async def interruptions(server: str, recordings: Path, count: int, progress: Callable[[str], None]) -> list[float]:
     """Milliseconds that agent audio goes on after the caller begins to speak over it, for each barge-in."""
     question = trimmed(load(recordings / "ls_1995-1837-0001.flac", RATE))
     over = _from_first_sound(load(recordings / "sb_spk1_snt5.flac", RATE))
     times: list[float] = []
     for i in range(count):
         progress(f"barge-in {i + 1} of {count}")
-        async with Telephone(port) as phone:
+        async with Telephone(server) as phone:
             await phone.hear_out(1.0)
             ended = await phone.say(question)
-            if await _answer(phone, ended) is None:
+            if await answer(phone, ended) is None:
                 continue
             await phone.wait(0.4)
             began = asyncio.get_running_loop().time()
@@ -116,7 +116,7 @@ def _from_first_sound(pcm: Pcm) -> Pcm:
     return pcm[int(np.flatnonzero(frames > 0.1)[0]) * frame :]
 
 
-async def _answer(phone: Line, ended: float) -> float | None:
+async def answer(phone: Line, ended: float) -> float | None:
     """When the answer begins after `ended`; keeps the line's noise going meanwhile.
 
     Agent audio that was sounding at `ended` answers something earlier: only a sound after 0.2 s of

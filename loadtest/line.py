@@ -13,15 +13,18 @@ FRAME_SECONDS = 0.02
 AUDIBLE = 0.01
 """Root mean square of 10 ms above which agent audio counts as heard (-40 dBFS)."""
 
+_SHORTEST_GAP, _LONGEST_GAP = 0.06, 0.5
+"""Seconds without agent audio that are a gap: less is not heard, more is between two replies."""
+
 
 class Line:
-    """One call over a WebSocket at `rate` Hz. Times are the event loop's seconds."""
+    """One call to a `server` (ws://host:port) at `rate` Hz. Times are the event loop's seconds."""
 
     rate: int
     path: str
 
-    def __init__(self, port: int) -> None:
-        self._url = f"ws://127.0.0.1:{port}{self.path}"
+    def __init__(self, server: str) -> None:
+        self._url = server.rstrip("/") + self.path
         self.frame = round(self.rate * FRAME_SECONDS)
         self._noise = np.random.default_rng(0).normal(0, 0.0003, self.frame * 50).astype(np.float32)
         self._sent = 0
@@ -30,6 +33,10 @@ class Line:
         self.sounds: list[float] = []
         """When each audible 10 ms reached the caller's ear."""
         self.cleared: list[float] = []
+        self.late: list[float] = []
+        """Seconds after its time at which each frame was sent: the tester's own fault."""
+        self.gaps: list[float] = []
+        """Seconds for which agent audio broke off inside a reply."""
 
     async def __aenter__(self) -> Self:
         self._socket = await websockets.connect(self._url, max_size=None)
@@ -84,13 +91,17 @@ class Line:
 
     async def _frame(self, pcm: Pcm) -> None:
         self._sent += 1
-        await asyncio.sleep(max(0.0, self._began + self._sent * FRAME_SECONDS - self._loop.time()))
+        due = self._began + self._sent * FRAME_SECONDS
+        await asyncio.sleep(max(0.0, due - self._loop.time()))
+        self.late.append(self._loop.time() - due)
         await self.send(pcm)
 
     def hear(self, pcm: Pcm) -> None:
         """Agent audio arrived: it plays behind what is still playing."""
-        step = self.rate // 100
-        begin = max(self._loop.time(), self.audible_until)
+        step, now = self.rate // 100, self._loop.time()
+        if _SHORTEST_GAP < now - self.audible_until < _LONGEST_GAP:
+            self.gaps.append(now - self.audible_until)
+        begin = max(now, self.audible_until)
         blocks = pcm[: len(pcm) // step * step].reshape(-1, step)
         loud = np.flatnonzero(np.sqrt((blocks**2).mean(axis=1)) > AUDIBLE)
         self.sounds += [begin + 0.01 * int(i) for i in loud]

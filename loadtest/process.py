@@ -20,6 +20,7 @@ class ServiceProcess:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
+        self.server = f"ws://127.0.0.1:{self.port}"
         self._log = Path(tempfile.mkstemp(prefix="halfsecond-", suffix=".log")[1])
         command = [str(Path(sys.executable).with_name("halfsecond")), "serve", "--port", str(self.port), *arguments]
         self._process = subprocess.Popen(command, stdout=self._log.open("wb"), stderr=subprocess.STDOUT)

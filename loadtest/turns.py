@@ -117,10 +117,10 @@ def utterances(folder: Path, clips: Sequence[Clip]) -> list[Utterance]:
     return made
 
 
-async def listen(port: int, said: Sequence[Utterance], progress: Callable[[str], None]) -> list[Heard]:
+async def listen(server: str, said: Sequence[Utterance], progress: Callable[[str], None]) -> list[Heard]:
     """Say everything in one call; how long the agent was heard in each pause."""
     heard: list[Heard] = []
-    async with Telephone(port) as phone:
+    async with Telephone(server) as phone:
         await phone.hear_out(1.0)
         for i, utterance in enumerate(said):
             progress(f"turns: {utterance.name}, {i + 1} of {len(said)}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic_settings import CliSettingsSource
 
 from budget.errors import HalfsecondError
+from loadtest import command as loadtest
 from voice.config import Settings, load_settings
 
 _DESCRIPTION = """\
@@ -21,6 +22,7 @@ examples:
   halfsecond models pull              fetch the default models, once
   halfsecond doctor                   check and measure this machine
   halfsecond serve                    then open http://127.0.0.1:8080/ and talk
+  halfsecond loadtest --calls 1 2 4   measure a running service
   halfsecond serve --tts.engine kokoro --tts.voice af_heart
   HALFSECOND_API_KEY=... halfsecond serve --host 0.0.0.0
 
@@ -47,6 +49,14 @@ def build_parser() -> tuple[argparse.ArgumentParser, dict[str, CliSettingsSource
         "doctor", help="check this machine and measure how many threads each engine should use"
     )
     with_settings("doctor", doctor)
+    load = commands.add_parser(
+        "loadtest",
+        help="call a server as real clients do: how late it answers, how many calls it carries",
+        formatter_class=plain,
+        description=loadtest.DESCRIPTION,
+        epilog=loadtest.EXAMPLES,
+    )
+    loadtest.add_arguments(load)
     models = commands.add_parser("models", help="fetch, list and check models")
     actions = models.add_subparsers(dest="action", required=True, metavar="ACTION")
     pull = actions.add_parser("pull", help="fetch models that are not there yet")
@@ -64,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     parser, sources = build_parser()
     arguments = parser.parse_args(argv)
+    if arguments.command == "loadtest":
+        return loadtest.run(arguments)
     name = arguments.action if arguments.command == "models" else arguments.command
     try:
         settings = load_settings(arguments.config, sources[name](parsed_args=arguments))
