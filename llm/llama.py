@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Hashable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import httpx
 import structlog
@@ -22,9 +22,11 @@ from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
 from budget.scheduler import QueueFull, Scheduler, Urgency
 from llm.chat import ChatSession, Message, ReplyOptions
-from llm.sentence_end import end_probability, open_ended, quoted
+from llm.sentence_end import end_probability, judgeable, open_ended, quoted
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 _DELTAS_AHEAD = 64
 """Deltas that may wait between llama.cpp's thread and the event loop."""
@@ -99,7 +101,7 @@ class LlamaModel:
         await asyncio.to_thread(self._scheduler.close)
         self._renderer.close()
 
-    def prefill(self, messages: list[Message], slot: int, urgency: Urgency) -> "Future[float | None]":
+    def prefill(self, messages: list[Message], slot: int, urgency: Urgency) -> "Future[None]":
         """Read the prompt into a slot's cache on a worker thread. Raises `QueueFull`."""
 
         def work() -> None:
@@ -160,20 +162,18 @@ class LlamaModel:
         return self._scheduler.submit(work, urgency, deadline=deadline)
 
 
-class _Ahead:
+class _Ahead(Generic[T]):
     """What one session has read before anybody waits for it: one request at a time, the same one only once."""
 
     def __init__(self) -> None:
-        self._running: Future[float | None] | None = None
+        self._running: Future[T] | None = None
         self._key: Hashable = None
 
     def forget(self) -> None:
         """What was read is no longer in the cache."""
         self._key = None
 
-    async def read(
-        self, key: Hashable, start: Callable[[Urgency], "Future[float | None]"], *, urgent: bool
-    ) -> float | None:
+    async def read(self, key: Hashable, start: Callable[[Urgency], "Future[T]"], *, urgent: bool) -> T | None:
         """The result of the request `key`, started unless it was the last one; None if dropped for another."""
         busy = self._running is not None and not self._running.done()
         if busy and not urgent:
@@ -195,7 +195,8 @@ class LlamaSession:
         self._model = model
         self._slot = slot
         self._closed = False
-        self._prompt, self._sentence = _Ahead(), _Ahead()
+        self._prompt: _Ahead[None] = _Ahead()
+        self._sentence: _Ahead[float | None] = _Ahead()
 
     async def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
@@ -243,7 +244,7 @@ class LlamaSession:
 
     async def whole(self, text: str, *, urgent: bool = False) -> float | None:
         """See `ChatSession`."""
-        if self._closed:
+        if self._closed or not judgeable(text):
             return None
         return await self._sentence.read(quoted(text), lambda u: self._model.whole(text, self._slot, u), urgent=urgent)
 

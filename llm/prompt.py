@@ -14,13 +14,15 @@ SYSTEM_PROMPT = (
 )
 
 _CHARACTERS_A_TOKEN = 3
+WIDE = 0x0E00
+"""Scripts from here on: Thai, Chinese, Japanese, Korean."""
 _OVERHEAD = 8
 """Tokens a message costs beside its text: role and separators."""
 
 
 def estimated_tokens(message: Message) -> int:
     """A cautious estimate: three characters a token, one where the script is Chinese, Japanese or Thai."""
-    wide = sum(ord(c) >= 0x0E00 for c in message.text)
+    wide = sum(ord(c) >= WIDE for c in message.text)
     return (len(message.text) - wide) // _CHARACTERS_A_TOKEN + wide + _OVERHEAD
 
 

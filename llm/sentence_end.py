@@ -11,6 +11,8 @@ import math
 import re
 from collections.abc import Iterable
 
+from llm.prompt import WIDE
+
 _MARKS = " \t\r\n.?!,;:…—–-。？！，；：、"
 _END = re.compile(r"\s*([.?!…。？！]|,?[\"”]|\n|$|<[^<>]*>$)")
 """A mark that ends a sentence or the speech, a new line, or nothing: an end token has no text, or one in angles."""
@@ -21,6 +23,12 @@ _FEWEST, _STEP = 20, 10
 def open_ended(text: str) -> str:
     """The words without the marks behind them."""
     return text.rstrip(_MARKS)
+
+
+def judgeable(text: str) -> bool:
+    """Whether the words end in a script that the default language model knows well enough."""
+    last = text.rstrip()[-1:]
+    return bool(last) and ord(last) < WIDE
 
 
 def quoted(text: str) -> str:

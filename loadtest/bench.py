@@ -20,9 +20,8 @@ from rich.table import Table
 from loadtest import accuracy, latency, turns
 from loadtest.browser import Browser
 from loadtest.process import ServiceProcess
+from loadtest.recordings import RECORDINGS
 from loadtest.telephone import Telephone
-
-RECORDINGS = Path(__file__).parent.parent / "tests" / "data" / "speech"
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,10 @@ async def measure_latency(bench: Bench) -> list[Figure]:
 
 
 def _voice_to_voice(name: str, turns: list[latency.Measured], middle: float, high: float) -> list[Figure]:
-    times = sorted(turn.milliseconds for turn in turns if turn.milliseconds is not None)
+    answered = sorted((turn.milliseconds, turn.clip) for turn in turns if turn.milliseconds is not None)
+    times = [milliseconds for milliseconds, _ in answered]
     silent = ", ".join(turn.clip for turn in turns if turn.milliseconds is None)
-    slowest = sorted((turn for turn in turns if turn.milliseconds is not None), key=lambda t: -(t.milliseconds or 0))
-    late = ", ".join(f"{turn.clip} {turn.milliseconds:.0f}" for turn in slowest[:5])
+    late = ", ".join(f"{clip} {milliseconds:.0f}" for milliseconds, clip in reversed(answered[-5:]))
     p50, p95 = latency.percentile(times, 50), latency.percentile(times, 95)
     share = len(times) / len(turns)
     return [

@@ -9,10 +9,16 @@ from loadtest.line import Line, Pcm
 
 
 class Browser(Line):
-    """One call; the greeting is asked for, as the console does."""
+    """One call, without a greeting: nobody asks for one."""
 
     rate = 24_000
     path = "/v1/realtime"
+
+    async def open(self) -> None:
+        """See `Line`: nothing has to be said."""
+
+    async def close(self) -> None:
+        """See `Line`: nothing has to be said."""
 
     async def send(self, pcm: Pcm) -> None:
         """See `Line`."""

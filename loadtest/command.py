@@ -116,20 +116,17 @@ async def _step(options: argparse.Namespace, said: "Sequence[tuple[str, Pcm]]", 
 
 def _line(load: "Load", slo: float) -> str:
     """One step in words."""
-    parts = [f"{load.calls:3d} calls, {len(load.turns)} turns:"]
+    text = f"{load.calls:3d} calls, {len(load.turns)} turns:"
     for share in (0.5, 0.95):
         found = load.latency(share)
-        low, high = (_ms(bound) for bound in (found.low, found.high))
-        parts.append(f"p{share * 100:.0f} {_ms(found.value)} ms ({low}-{high}),")
-    parts.append(f"{load.unanswered} unanswered, {load.cut_ins} cut into, {load.gaps} gaps")
+        text += f" p{share * 100:.0f} {_ms(found.value)} ms ({_ms(found.low)}-{_ms(found.high)}),"
+    text += f" {load.unanswered} unanswered, {load.cut_ins} cut into, {load.gaps} gaps"
     for name, why in (("refused", load.refused), ("broken off", load.broken)):
         if why:
-            parts.append(f", {len(why)} {name} ({why[0]})")
+            text += f", {len(why)} {name} ({why[0]})"
     if not load.counts:
-        parts.append(f"; DOES NOT COUNT: the tester itself was {_ms(load.tester_late)} ms late")
-    else:
-        parts.append("; holds" if load.holds(slo / 1000) else "; does not hold")
-    return " ".join(parts).replace(" ,", ",").replace(" ;", ";")
+        return f"{text}; DOES NOT COUNT: the tester itself was {_ms(load.tester_late)} ms late"
+    return text + ("; holds" if load.holds(slo / 1000) else "; does not hold")
 
 
 def _ms(seconds: float) -> str:

@@ -1,7 +1,6 @@
 """One caller in a dialogue: says a recording, hears the answer out, thinks, says the next."""
 
 import asyncio
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -34,8 +33,6 @@ class CallResult:
     """What one caller saw."""
 
     turns: list[Turn] = field(default_factory=list)
-    set_up: float = math.nan
-    """Seconds from dialling until the line was open."""
     refused: str = ""
     """Why the call was not taken; empty if it was."""
     broken: str = ""
@@ -47,11 +44,8 @@ class CallResult:
 async def call(line: Line, said: Sequence[tuple[str, Pcm]], *, until: float, seed: int) -> CallResult:
     """Talk until `until` (event loop's seconds). A call that is refused or breaks is a result, not an error."""
     result = CallResult()
-    loop = asyncio.get_running_loop()
-    dialled = loop.time()
     try:
         async with line:
-            result.set_up = loop.time() - dialled
             await _talk(line, said, result, until, np.random.default_rng(seed))
     except websockets.InvalidStatus as error:
         after = error.response.headers.get("Retry-After", "")

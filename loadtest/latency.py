@@ -9,7 +9,7 @@ import numpy as np
 
 from loadtest.accuracy import Clip, load
 from loadtest.line import FRAME_SECONDS, Line, Pcm
-from loadtest.telephone import RATE, Telephone
+from loadtest.telephone import FRAME, RATE, Telephone
 
 PATIENCE = 10.0
 """Seconds after which a turn counts as unanswered."""
@@ -111,9 +111,8 @@ async def interruptions(server: str, recordings: Path, count: int, progress: Cal
 def _from_first_sound(pcm: Pcm) -> Pcm:
     """The clip from the first 20 ms within 14 dB of its peak: breath and lip noise before it are no speech yet."""
     pcm = trimmed(pcm)
-    frame = round(RATE * FRAME_SECONDS)
-    frames = np.abs(pcm[: len(pcm) // frame * frame].reshape(-1, frame)).max(axis=1)
-    return pcm[int(np.flatnonzero(frames > 0.1)[0]) * frame :]
+    frames = np.abs(pcm[: len(pcm) // FRAME * FRAME].reshape(-1, FRAME)).max(axis=1)
+    return pcm[int(np.flatnonzero(frames > 0.1)[0]) * FRAME :]
 
 
 async def answer(phone: Line, ended: float) -> float | None:

@@ -1,6 +1,7 @@
 """A caller's line: speaks at real time, and knows when it could hear what. What carries it is a subclass's."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
@@ -17,7 +18,7 @@ _SHORTEST_GAP, _LONGEST_GAP = 0.06, 0.5
 """Seconds without agent audio that are a gap: less is not heard, more is between two replies."""
 
 
-class Line:
+class Line(ABC):
     """One call to a `server` (ws://host:port) at `rate` Hz. Times are the event loop's seconds."""
 
     rate: int
@@ -32,7 +33,6 @@ class Line:
         """Until when the caller hears what arrived so far, played in sequence."""
         self.sounds: list[float] = []
         """When each audible 10 ms reached the caller's ear."""
-        self.cleared: list[float] = []
         self.late: list[float] = []
         """Seconds after its time at which each frame was sent: the tester's own fault."""
         self.gaps: list[float] = []
@@ -53,19 +53,21 @@ class Line:
         await self.close()
         await self._socket.close()
 
+    @abstractmethod
     async def open(self) -> None:
         """Say what the protocol wants to be said first."""
 
+    @abstractmethod
     async def close(self) -> None:
         """Say what the protocol wants to be said last."""
 
+    @abstractmethod
     async def send(self, pcm: Pcm) -> None:
         """Send one frame now."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def listen(self) -> None:
         """Take the server's messages: call `hear` and `clear`."""
-        raise NotImplementedError
 
     async def say(self, pcm: Pcm) -> float:
         """Send audio at real time; returns when its last sample was sent."""
@@ -112,4 +114,3 @@ class Line:
         now = self._loop.time()
         self.sounds = [at for at in self.sounds if at <= now]
         self.audible_until = now
-        self.cleared.append(now)

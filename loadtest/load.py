@@ -1,7 +1,7 @@
 """So many calls at once, held for a while: what all callers saw, and whether the tester itself kept up."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadtest.browser import Browser
@@ -9,10 +9,9 @@ from loadtest.dialogue import CallResult, Turn, call
 from loadtest.line import Line, Pcm
 from loadtest.statistics import UNANSWERED, Estimate, estimate, percentile
 from loadtest.telephone import Telephone
+from loadtest.turns import CUT
 
 PROTOCOLS: dict[str, type[Line]] = {"twilio": Telephone, "realtime": Browser}
-CUT_IN = 0.2
-"""Seconds of the agent's voice while the caller speaks that make a cut-in."""
 TESTER_LATE = 0.02
 """A tester whose frames are later than this, one in a hundred, is the bottleneck itself."""
 
@@ -41,7 +40,7 @@ class Load:
     @property
     def cut_ins(self) -> int:
         """Turns in which the agent spoke over the caller."""
-        return sum(turn.cut_in > CUT_IN for turn in self.turns)
+        return sum(turn.cut_in > CUT for turn in self.turns)
 
     @property
     def refused(self) -> list[str]:
@@ -76,7 +75,7 @@ class Load:
     def holds(self, target: float) -> bool:
         """Whether every call was taken and answered in time: p95 within `target` seconds, nothing unanswered."""
         whole = not (self.refused or self.broken or self.unanswered) and bool(self.turns)
-        return whole and self.counts and self.latency(0.95).value <= target
+        return whole and self.counts and percentile([turn.latency for turn in self.turns], 0.95) <= target
 
 
 async def hold(
@@ -88,19 +87,14 @@ async def hold(
     seconds: float,
     stagger: float = 1.0,
     seed: int = 0,
-    progress: Callable[[list[CallResult]], None] = lambda _: None,
 ) -> Load:
     """Hold `calls` calls for `seconds`, each starting `stagger` seconds after the one before."""
     loop = asyncio.get_running_loop()
-    done: list[CallResult] = []
     until = loop.time() + seconds + stagger * (calls - 1)
 
     async def one(number: int) -> CallResult:
         await asyncio.sleep(stagger * number)
-        result = await call(PROTOCOLS[protocol](server), said, until=until, seed=seed * 1000 + number)
-        done.append(result)
-        progress(done)
-        return result
+        return await call(PROTOCOLS[protocol](server), said, until=until, seed=seed * 1000 + number)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(number)) for number in range(calls)]

@@ -7,7 +7,7 @@ from loadtest.latency import trimmed
 from loadtest.line import Pcm
 from loadtest.load import PROTOCOLS
 
-DEFAULT = Path(__file__).parent.parent / "tests" / "data" / "speech"
+RECORDINGS = Path(__file__).parent.parent / "tests" / "data" / "speech"
 _SHORTEST, _LONGEST = 1.0, 12.0
 
 
@@ -16,7 +16,7 @@ def spoken(folder: Path | None, protocol: str) -> list[tuple[str, Pcm]]:
 
     Raises `OSError` without a manifest and `ValueError` if it names none that fit.
     """
-    folder = folder or DEFAULT
+    folder = folder or RECORDINGS
     if not (folder / "manifest.jsonl").is_file():
         raise OSError(f"{folder} has no manifest.jsonl; give a folder with --recordings")
     rate = PROTOCOLS[protocol].rate

@@ -26,8 +26,8 @@ from asr.transcript import Transcript
 from asr.whisper import ContextRule, WhisperRecognizer
 from budget.scheduler import Scheduler, Urgency
 from loadtest.accuracy import Clip, clips, load, normal
-from loadtest.bench import RECORDINGS
 from loadtest.latency import half_scale, percentile, speech_span
+from loadtest.recordings import RECORDINGS
 from tests.virtual_time import VirtualTimeLoop
 from transport.frame import FRAME_SECONDS, AudioFrame
 from vad.silero import SileroDetector, load_session

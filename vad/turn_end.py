@@ -96,7 +96,7 @@ class Habit:
     @property
     def odds(self) -> float:
         """What it adds to the log-odds of any end that this caller pauses less, or more, than is usual (Bayes)."""
-        return min(2.0, max(-1.5, _log_odds(1 - self.share) - _log_odds(1 - _USUAL)))
+        return min(2.0, max(-1.5, _log_odds(_USUAL) - _log_odds(self.share)))
 
 
 _FADES = 0.9

@@ -138,7 +138,7 @@ class Answering:
         """Put the conversation and the words so far into the model's cache, if no reply is running."""
         if self.reply is None:
             await self._chat.prefill(fit(self._dialogue.messages(upcoming), settings.prompt_tokens))
-            if upcoming:
+            if upcoming and settings.rule.by_meaning:
                 await self._chat.whole(upcoming)
 
     async def drop(self) -> Reply | None:
@@ -199,7 +199,8 @@ class Answering:
         is read; the answer itself waits until it is likely to be wanted.
         """
         if read is not None:
-            whole = await self._chat.whole(read[-1].text, urgent=True)
+            by_meaning = settings.rule.by_meaning
+            whole = await self._chat.whole(read[-1].text, urgent=True) if by_meaning else None
             self._post(SentenceJudged(reply.reply_id, whole))
             await self._chat.prefill(read, urgent=True)
             await reply.wanted.wait()

@@ -268,12 +268,12 @@ class Call:
         listens = backchannel(turn.text) and not self.answering.asked()
         await self.talk_about(Recognised(empty=not turn.text, backchannel=listens))
         if not self.talk.answers:
-            self.hearing.pause.means(turn.text, None)
+            self.hearing.pause.means(None)
 
     def _judged(self, judged: SentenceJudged) -> None:
         reply = self.answering.reply
         if self.turns.open is not None and reply is not None and reply.reply_id == judged.reply_id:
-            self.hearing.pause.means(self.turns.open.text, judged.probability)
+            self.hearing.pause.means(judged.probability)
             self._think_ahead()
 
     async def _partially_heard(self, turn: OpenTurn, heard: Heard) -> None:

@@ -28,8 +28,6 @@ _HESITATION = 0.3
 """A pause of so many seconds, after which the caller goes on, tells how this caller speaks."""
 HEAD_START = 0.25
 """Seconds before the turn is taken for over at which the answer is begun: as long as its first sound takes."""
-_WIDE = 0x0E00
-"""Scripts from here on (Thai, Chinese, Japanese, Korean): the default language model knows too little of them."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +93,9 @@ class Pause:
         """Take the words of the turn; more may be known of them later."""
         self.evidence = replace(self.evidence, wording=wording(text), judged=False)
 
-    def means(self, text: str, sentence: float | None) -> None:
+    def means(self, sentence: float | None) -> None:
         """Take the probability that the words are a whole sentence (None: nobody can tell): all is known."""
-        last = text.rstrip()[-1:]
-        known = sentence if last and ord(last) < _WIDE else None
-        self.evidence = replace(self.evidence, sentence=known, judged=True)
+        self.evidence = replace(self.evidence, sentence=sentence, judged=True)
 
     def over(self, last_speech: float, now: float) -> bool:
         """Whether the turn is over by now (media time)."""

@@ -62,6 +62,7 @@ class FakeChat:
     """How likely any words are a whole sentence."""
     prompts: list[list[Message]] = field(default_factory=list)
     prefills: list[list[Message]] = field(default_factory=list)
+    judged: list[str] = field(default_factory=list)
     stopped: int = 0
     closed: bool = False
 
@@ -84,6 +85,7 @@ class FakeChat:
         self.prefills.append(messages)
 
     async def whole(self, text: str, *, urgent: bool = False) -> float | None:
+        self.judged.append(text)
         return self.sentence
 
     async def close(self) -> None:

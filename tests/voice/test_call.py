@@ -118,6 +118,17 @@ def test_partial_transcripts_come_while_the_caller_speaks_and_warm_the_prompt(ru
     assert Message("user", "hello") in scene.chat.prefills[-1]
 
 
+@pytest.mark.parametrize(("silence", "asked"), [(None, True), (0.5, False)])
+def test_sentences_are_judged_only_where_they_decide_when_the_turn_ends(
+    run_virtual: Callable, silence: float | None, asked: bool
+) -> None:
+    leg, scene = ScriptedLeg([(1.0, 5.0)], 8.0), Scene()
+    leg.requests = [(0.1, ChangeSession(SessionOptions(turn_detection=TurnDetection(silence=silence))))]
+    run_virtual(scene.call(leg))
+    assert bool(scene.chat.judged) is asked
+    assert texts(leg) == "Good morning to you."
+
+
 @pytest.mark.parametrize("after", [0, 3])
 def test_a_model_that_fails_is_said_in_one_sentence_and_the_call_goes_on(run_virtual: Callable, after: int) -> None:
     leg, scene = ScriptedLeg([(1.0, 2.0), (6.0, 7.0)], 11.0), Scene(chat=FakeChat(broken_after=after))
