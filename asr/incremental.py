@@ -44,6 +44,8 @@ class DecodePolicy:
 
     interval: float = 0.6
     first_after: float = 0.5
+    spared: float = 1.2
+    """How much longer both get while the recogniser is busy."""
     pause: float = 0.25
     settle: float = 2.5
     agree_from: float = 4.0
@@ -199,14 +201,17 @@ class IncrementalTranscript:
         """Whether a final decode of everything that was said is back."""
         return self._whole is not None and self._covers(self._whole[0])
 
-    def partial_job(self) -> DecodeJob | None:
-        """The next decode worth doing while speech goes on; None while one is pending or too little is new."""
+    def partial_job(self, *, busy: bool = False) -> DecodeJob | None:
+        """The next decode worth doing while speech goes on; None while one is pending or too little is new.
+
+        More must be new while the recogniser is `busy` with others: nobody waits for a partial.
+        """
         length = self._stretch.seconds
         if self._partial is not None or (self._final is not None and length < self._policy.agree_from):
             return None
         if length >= self._policy.longest:
             return self._job(self._quietest(), final=True, cut=True) if self._final is None else None
-        if self._stretch.end < self._next_partial:
+        if self._stretch.end < self._next_partial + (self._policy.spared if busy else 0.0):
             return None
         return self._job(self._stretch.end, final=False, want_words=length >= self._policy.agree_from)
 

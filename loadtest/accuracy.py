@@ -6,48 +6,17 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import jiwer
 import numpy as np
-import soundfile
-import soxr
 import websockets
 
 from loadtest.line import Pcm
+from loadtest.recordings import Clip, load
 
 RATE = 24_000
 _DIGITS = dict(zip("0123456789", "zero one two three four five six seven eight nine".split(), strict=True))
 _SPELLED = {"1813": "eighteen thirteen", "10": "ten", "25": "twenty five", "30": "thirty", "20th": "twentieth"}
-
-
-@dataclass(frozen=True)
-class Clip:
-    """A recording and its reference."""
-
-    name: str
-    path: Path
-    text: str
-    seconds: float
-
-
-def clips(folder: Path, chosen: Callable[[dict[str, Any]], Any]) -> list[Clip]:
-    """The recordings of a folder's manifest that are `chosen`."""
-    lines = map(json.loads, (folder / "manifest.jsonl").read_text().splitlines())
-    return [
-        Clip(m["file"].removesuffix(".flac"), folder / m["file"], m["text"] or "", m["seconds"])
-        for m in lines
-        if chosen(m)
-    ]
-
-
-def load(path: Path, rate: int) -> Pcm:
-    """A recording as float32 mono at `rate`."""
-    pcm, own = soundfile.read(path, dtype="float32", always_2d=True)
-    mono = pcm.mean(axis=1)
-    return np.asarray(mono if own == rate else soxr.resample(mono, own, rate), np.float32)
 
 
 def normal(text: str) -> str:

@@ -17,7 +17,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from loadtest import accuracy, latency, turns
+from loadtest import accuracy, latency, recordings, turns
 from loadtest.browser import Browser
 from loadtest.process import ServiceProcess
 from loadtest.recordings import RECORDINGS
@@ -46,7 +46,7 @@ class Bench:
 
 async def measure_latency(bench: Bench) -> list[Figure]:
     """Voice-to-voice and answered turns: read sentences over OpenAI Realtime at 24 kHz, then over Twilio at 8 kHz."""
-    clips = accuracy.clips(
+    clips = recordings.clips(
         bench.recordings, lambda m: m["language"] == "en" and m["text"] and 1.0 <= m["seconds"] <= 28
     )
     figures: list[Figure] = []
@@ -84,7 +84,7 @@ async def measure_barge_in(bench: Bench) -> list[Figure]:
 
 async def measure_turns(bench: Bench) -> list[Figure]:
     """Turns cut into, on pauses inside sentences; how long the decision takes; work done for nothing."""
-    chosen = accuracy.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"])
+    chosen = recordings.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"])
     heard = await turns.listen(bench.service.server, turns.utterances(bench.recordings, chosen), bench.progress)
     cut = [pause for pause in heard if pause.cut]
     share = len(cut) / len(heard)
@@ -99,9 +99,9 @@ async def measure_turns(bench: Bench) -> list[Figure]:
 
 async def measure_words(bench: Bench) -> list[Figure]:
     """Utterances of one word: heard and answered, each once."""
-    words = accuracy.clips(bench.recordings, lambda m: m["file"].startswith("fsdd_"))
+    words = recordings.clips(bench.recordings, lambda m: m["file"].startswith("fsdd_"))
     answered = await latency.conversation(Telephone(bench.service.server), words, 2 * len(words), bench.progress)
-    texts = [len(await accuracy.transcribe(bench.service.port, accuracy.load(w.path, 24_000), "en")) for w in words]
+    texts = [len(await accuracy.transcribe(bench.service.port, recordings.load(w.path, 24_000), "en")) for w in words]
     good = sum(turn.milliseconds is not None for turn in answered)
     text = f"{good} of {len(answered)} answered; turns heard of each: {texts}"
     met = good == len(answered) and all(n == 1 for n in texts)
@@ -110,8 +110,8 @@ async def measure_words(bench: Bench) -> list[Figure]:
 
 async def measure_accuracy(bench: Bench) -> list[Figure]:
     """Word and character error rates through the service's own turns."""
-    english = accuracy.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"] and m["seconds"] <= 28)
-    chinese = accuracy.clips(bench.recordings, lambda m: m["language"] == "zh" and m["text"])
+    english = recordings.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"] and m["seconds"] <= 28)
+    chinese = recordings.clips(bench.recordings, lambda m: m["language"] == "zh" and m["text"])
     words = await accuracy.error_rate(bench.service.port, english, "en", bench.progress)
     characters = await accuracy.error_rate(bench.service.port, chinese, "zh", bench.progress)
     figures = [
@@ -120,7 +120,7 @@ async def measure_accuracy(bench: Bench) -> list[Figure]:
             "character error rate, Chinese", "<= 20%", f"{characters:.1%} ({len(chinese)} clips)", characters <= 0.2
         ),
     ]
-    for clip in accuracy.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"] and m["seconds"] > 28):
+    for clip in recordings.clips(bench.recordings, lambda m: m["language"] == "en" and m["text"] and m["seconds"] > 28):
         rate, seams = await accuracy.long_clip(bench.service.port, clip, bench.progress)
         text = f"WER {rate:.1%}; {seams or 'nothing twice, nothing lost'}"
         figures.append(Figure(f"long clip {clip.name}", "whole, no seams", text, not seams))
@@ -129,7 +129,7 @@ async def measure_accuracy(bench: Bench) -> list[Figure]:
 
 async def measure_silence(bench: Bench) -> list[Figure]:
     """Text from noise."""
-    noises = accuracy.clips(bench.recordings, lambda m: m["text"] == "")
+    noises = recordings.clips(bench.recordings, lambda m: m["text"] == "")
     said = await accuracy.invented(bench.service.port, noises, bench.progress)
     return [Figure("text from noise clips and 60 s of faint noise", "none", said or "none", not said)]
 

@@ -3,15 +3,15 @@
 import argparse
 import asyncio
 import json
-import math
+import os
+import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from loadtest.line import Pcm
-    from loadtest.load import Load
+    from loadtest.load import Target
+    from loadtest.steps import Steps
 
 DESCRIPTION = """\
 Calls a server as real clients do, holds more and more conversations at once, and
@@ -22,25 +22,57 @@ answer is infinitely late. Bounds are those of 95% confidence, by call."""
 EXAMPLES = """\
 examples:
   halfsecond loadtest --calls 1 2 4 6             against the service on this machine
-  halfsecond loadtest ws://voice.lan:8080 --protocol realtime --seconds 120
-  halfsecond loadtest --find-capacity --slo 800   grow until p95 goes over 800 ms
+  halfsecond loadtest --find-capacity --slo "p95<=800ms" --html capacity.html
+  halfsecond loadtest https://voice.example.com --protocol webrtc --calls 4 --seconds 120
+  halfsecond loadtest --script dialogue:4 interrupter silent --calls 6
+  halfsecond loadtest --arrivals poisson --rate 6 --call-seconds 60 --seconds 600
+A key for the server is taken from HALFSECOND_API_KEY.
 exit status: 0 the target held at every step asked for (or a capacity was found), 1 it did not,
 2 the server could not be reached or the command is wrong, 3 the tester itself was too slow"""
 
-_MOST = 256
+_MOST = 1024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's flags."""
     parser.add_argument("server", nargs="?", default="ws://127.0.0.1:8080", help="default: %(default)s")
-    parser.add_argument("--protocol", choices=("twilio", "realtime"), default="twilio", help="default: %(default)s")
-    parser.add_argument("--calls", type=_positive, nargs="+", default=[1], metavar="N", help="calls at once")
-    parser.add_argument("--find-capacity", action="store_true", help="grow and bisect instead of --calls")
-    parser.add_argument("--seconds", type=float, default=60.0, help="length of a step (default: %(default)s)")
-    parser.add_argument("--slo", type=float, default=800.0, metavar="MS", help="target for p95 (default: %(default)s)")
-    parser.add_argument("--recordings", type=Path, metavar="DIR", help="manifest.jsonl and the recordings it names")
-    parser.add_argument("--seed", type=int, default=0, help="order of the recordings and pauses")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every turn here too")
+    parser.add_argument(
+        "--protocol", choices=("twilio", "realtime", "webrtc"), default="twilio", help="default: %(default)s"
+    )
+    load = parser.add_argument_group("load")
+    load.add_argument(
+        "--calls", type=_positive, nargs="+", default=[1], metavar="N", help="calls at once, step by step"
+    )
+    load.add_argument(
+        "--find-capacity", action="store_true", help="grow, bisect and repeat the edge instead of --calls"
+    )
+    load.add_argument("--seconds", type=_seconds, default=60.0, help="length of a step (default: %(default)s)")
+    load.add_argument(
+        "--warm-up", type=_seconds, default=10.0, help="seconds of one call that don't count (default: %(default)s)"
+    )
+    load.add_argument(
+        "--arrivals",
+        choices=("together", "ramp", "poisson"),
+        default="together",
+        help="all held at once, one more and one more, or by chance as calls really come (default: %(default)s)",
+    )
+    load.add_argument("--rate", type=_seconds, default=6.0, help="poisson: calls a minute (default: %(default)s)")
+    load.add_argument("--call-seconds", type=_seconds, default=60.0, help="poisson: mean length (default: %(default)s)")
+    callers = parser.add_argument_group("callers")
+    callers.add_argument(
+        "--script",
+        nargs="+",
+        default=["dialogue"],
+        metavar="NAME",
+        help="behaviour: dialogue, answers, outbound, interrupter, silent or a .toml file; NAME:3 weighs three",
+    )
+    callers.add_argument("--recordings", type=Path, metavar="DIR", help="manifest.jsonl and the recordings it names")
+    callers.add_argument("--seed", type=int, default=0, help="order of the recordings and pauses")
+    callers.add_argument("--workers", type=_positive, default=1, help="processes that make the calls (default: 1)")
+    result = parser.add_argument_group("result")
+    result.add_argument("--slo", type=_target, default="p95<=800ms", help="target (default: %(default)s)")
+    result.add_argument("--json", type=Path, metavar="FILE", help="write every turn here")
+    result.add_argument("--html", type=Path, metavar="FILE", help="write a page with plots here")
 
 
 def _positive(text: str) -> int:
@@ -50,118 +82,57 @@ def _positive(text: str) -> int:
     return value
 
 
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 86_400:
+        raise argparse.ArgumentTypeError(f"must be 0 to 86400, not {text}")
+    return value
+
+
+def _target(text: str) -> "Target":
+    """`p95<=800ms`, `p90 <= 1.2s`, or milliseconds alone for p95."""
+    from loadtest.load import Target
+
+    found = re.fullmatch(r"\s*(?:p(\d+(?:\.\d+)?)\s*<=?\s*)?(\d+(?:\.\d+)?)\s*(ms|s)?\s*", text)
+    if not found or not 0 < float(found[1] or 95) < 100:
+        raise argparse.ArgumentTypeError(f"must be as in p95<=800ms, not {text!r}")
+    return Target(float(found[1] or 95) / 100, float(found[2]) / (1 if found[3] == "s" else 1000))
+
+
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns its exit status."""
     try:
-        from loadtest import recordings
+        from loadtest.steps import Steps
     except ImportError as error:
         print(f"halfsecond: {error.name} is missing; run `pip install halfsecond[bench]`", file=sys.stderr)
         return 2
     try:
-        said = recordings.spoken(options.recordings, options.protocol)
+        steps = Steps(options, os.environ.get("HALFSECOND_API_KEY", ""))
     except (OSError, ValueError) as error:
-        print(f"halfsecond: no recordings to speak: {error}", file=sys.stderr)
+        print(f"halfsecond: nothing to say: {error}", file=sys.stderr)
         return 2
-    loads: list[Load] = []
     try:
-        asyncio.run(_steps(options, said, loads))
+        asyncio.run(steps.run())
     except KeyboardInterrupt:
         print("interrupted: the steps so far are kept", file=sys.stderr)
+    _write(options, steps)
+    return _status(options, steps)
+
+
+def _write(options: argparse.Namespace, steps: "Steps") -> None:
+    from loadtest.report import page
+
     if options.json is not None:
-        options.json.write_text(json.dumps([_plain(load) for load in loads], indent=1))
-    return _status(options, loads)
+        options.json.write_text(json.dumps(steps.result(), indent=1))
+    if options.html is not None:
+        options.html.write_text(page(steps.result()))
+        print(f"report: {options.html}")
 
 
-async def _steps(options: argparse.Namespace, said: "Sequence[tuple[str, Pcm]]", loads: "list[Load]") -> None:
-    from loadtest.search import Search
-
-    if not options.find_capacity:
-        for calls in options.calls:
-            loads.append(await _step(options, said, calls, options.seed + len(loads)))
-            if loads[-1].unreachable:
-                return
-        return
-    search = Search()
-    while (calls := search.next()) is not None:
-        loads.append(await _step(options, said, calls, options.seed + len(loads)))
-        if loads[-1].unreachable or not loads[-1].counts:
-            return
-        search.saw(calls, loads[-1].holds(options.slo / 1000))
-    how = f"{options.protocol}, steps of {options.seconds:.0f} s"
-    print(f"carries {search.best} calls at p95 <= {options.slo:.0f} ms ({how})")
-
-
-async def _step(options: argparse.Namespace, said: "Sequence[tuple[str, Pcm]]", calls: int, seed: int) -> "Load":
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from loadtest.load import hold
-
-    console = Console()
-    with Progress(console=console, transient=True) as bar:
-        task = bar.add_task(f"{calls} calls" if calls > 1 else "1 call", total=options.seconds + calls - 1)
-
-        async def tick() -> None:
-            while True:
-                await asyncio.sleep(0.5)
-                bar.advance(task, 0.5)
-
-        async with asyncio.TaskGroup() as group:
-            ticking = group.create_task(tick())
-            load = await hold(options.server, options.protocol, said, calls=calls, seconds=options.seconds, seed=seed)
-            ticking.cancel()
-    console.print(_line(load, options.slo), soft_wrap=True, highlight=False)
-    return load
-
-
-def _line(load: "Load", slo: float) -> str:
-    """One step in words."""
-    text = f"{load.calls:3d} calls, {len(load.turns)} turns:"
-    for share in (0.5, 0.95):
-        found = load.latency(share)
-        text += f" p{share * 100:.0f} {_ms(found.value)} ms ({_ms(found.low)}-{_ms(found.high)}),"
-    text += f" {load.unanswered} unanswered, {load.cut_ins} cut into, {load.gaps} gaps"
-    for name, why in (("refused", load.refused), ("broken off", load.broken)):
-        if why:
-            text += f", {len(why)} {name} ({why[0]})"
-    if not load.counts:
-        return f"{text}; DOES NOT COUNT: the tester itself was {_ms(load.tester_late)} ms late"
-    return text + ("; holds" if load.holds(slo / 1000) else "; does not hold")
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.0f}" if math.isfinite(seconds) else "never" if math.isinf(seconds) else "-"
-
-
-def _plain(load: "Load") -> dict[str, Any]:
-    """A step as JSON: an unanswered turn has no latency."""
-    return {
-        "calls": load.calls,
-        "counts": load.counts,
-        "tester_late_ms": _finite(load.tester_late),
-        "refused": load.refused,
-        "broken": load.broken,
-        "gaps": load.gaps,
-        "turns": [
-            {
-                "call": number,
-                "clip": turn.clip,
-                "voice_to_voice_ms": _finite(turn.latency),
-                "cut_in_ms": _finite(turn.cut_in),
-            }
-            for number, result in enumerate(load.results)
-            for turn in result.turns
-        ],
-    }
-
-
-def _finite(seconds: float) -> float | None:
-    return round(seconds * 1000, 1) if math.isfinite(seconds) else None
-
-
-def _status(options: argparse.Namespace, loads: "Sequence[Load]") -> int:
+def _status(options: argparse.Namespace, steps: "Steps") -> int:
+    loads = steps.loads
     if not loads or any(load.unreachable for load in loads):
         return 2
     if not all(load.counts for load in loads):
         return 3
-    return 0 if options.find_capacity or all(load.holds(options.slo / 1000) for load in loads) else 1
+    return 0 if options.find_capacity or all(load.holds(options.slo) for load in loads) else 1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from loadtest.accuracy import Clip, load
 from loadtest.line import FRAME_SECONDS, Line, Pcm
+from loadtest.recordings import Clip, load
 from loadtest.telephone import FRAME, RATE, Telephone
 
 PATIENCE = 10.0

@@ -34,13 +34,26 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def estimate(calls: Sequence[Sequence[float]], share: float, *, seed: int = 0) -> Estimate:
     """A percentile over the turns of all calls, with bounds; calls without turns are left out."""
+    drawn = sorted(_drawn(calls, share, seed))
+    if not drawn:
+        return Estimate(math.nan, math.nan, math.nan)
+    value = percentile([value for call in calls for value in call], share)
+    return Estimate(value, drawn[round(0.025 * (_DRAWS - 1))], drawn[round(0.975 * (_DRAWS - 1))])
+
+
+def confidence(calls: Sequence[Sequence[float]], share: float, target: float, *, seed: int = 0) -> float:
+    """How sure it is, from 0 to 1, that a percentile of calls like these is within `target`; nan for none."""
+    drawn = _drawn(calls, share, seed)
+    return sum(value <= target for value in drawn) / len(drawn) if drawn else math.nan
+
+
+def _drawn(calls: Sequence[Sequence[float]], share: float, seed: int) -> list[float]:
+    """The percentile of many draws of whole calls, with replacement."""
     given = [list(call) for call in calls if call]
     if not given:
-        return Estimate(math.nan, math.nan, math.nan)
+        return []
     generator = np.random.default_rng(seed)
-    drawn = sorted(
+    return [
         percentile([value for i in generator.integers(0, len(given), len(given)) for value in given[i]], share)
         for _ in range(_DRAWS)
-    )
-    value = percentile([value for call in given for value in call], share)
-    return Estimate(value, drawn[round(0.025 * (_DRAWS - 1))], drawn[round(0.975 * (_DRAWS - 1))])
+    ]

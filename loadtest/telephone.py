@@ -1,11 +1,12 @@
 """A caller on Twilio Media Streams: sends 8 kHz mu-law at real time, knows when it could hear what."""
 
 import base64
-import json
+from typing import Any
 
 import numpy as np
 
-from loadtest.line import Line, Pcm
+from loadtest.line import Pcm
+from loadtest.socket_line import SocketLine
 
 RATE = 8_000
 FRAME = 160
@@ -30,35 +31,35 @@ def decode(data: bytes) -> Pcm:
     return (np.where(code & 0x80, -value, value) / 32768).astype(np.float32)
 
 
-class Telephone(Line):
-    """One call."""
+class Telephone(SocketLine):
+    """One call. A key goes as the stream's parameter `api_key`, as Twilio sends it."""
 
     rate = RATE
     path = "/twilio"
 
-    async def open(self) -> None:
-        """See `Line`."""
+    async def greet(self) -> None:
+        """See `SocketLine`."""
         form = {"encoding": "audio/x-mulaw", "sampleRate": RATE, "channels": 1}
         start = {"streamSid": "MZ1", "callSid": "CA1", "tracks": ["inbound"], "mediaFormat": form}
-        await self._socket.send(json.dumps({"event": "connected", "protocol": "Call", "version": "1.0.0"}))
-        await self._socket.send(json.dumps({"event": "start", "start": start}))
+        await self.tell({"event": "connected", "protocol": "Call", "version": "1.0.0"})
+        parameters = {"api_key": self.key} if self.key else {}
+        await self.tell({"event": "start", "streamSid": "MZ1", "start": {**start, "customParameters": parameters}})
 
-    async def close(self) -> None:
-        """See `Line`."""
-        await self._socket.send(json.dumps({"event": "stop", "stop": {}}))
+    async def part(self) -> None:
+        """See `SocketLine`."""
+        await self.tell({"event": "stop", "streamSid": "MZ1", "stop": {}})
 
     async def send(self, pcm: Pcm) -> None:
         """See `Line`."""
         media = {"track": "inbound", "payload": base64.b64encode(encode(pcm)).decode()}
-        await self._socket.send(json.dumps({"event": "media", "media": media}))
+        await self.tell({"event": "media", "streamSid": "MZ1", "media": media})
 
-    async def listen(self) -> None:
-        """See `Line`; marks are answered at once."""
-        async for message in self._socket:
-            event = json.loads(message)
-            if event["event"] == "media":
-                self.hear(decode(base64.b64decode(event["media"]["payload"])))
-            elif event["event"] == "clear":
+    async def take(self, message: dict[str, Any]) -> None:
+        """See `SocketLine`; marks are answered at once."""
+        match message["event"]:
+            case "media":
+                self.hear(decode(base64.b64decode(message["media"]["payload"])))
+            case "clear":
                 self.clear()
-            elif event["event"] == "mark":
-                await self._socket.send(json.dumps({"event": "mark", "mark": event["mark"]}))
+            case "mark":
+                await self.tell({"event": "mark", "streamSid": "MZ1", "mark": message["mark"]})

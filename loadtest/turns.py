@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from loadtest.accuracy import Clip, load
 from loadtest.latency import half_scale, speech_span
 from loadtest.line import Pcm
+from loadtest.recordings import Clip, load
 from loadtest.telephone import FRAME, RATE, Telephone
 
 CUT = 0.2

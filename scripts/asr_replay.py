@@ -25,9 +25,9 @@ from asr.recognizer import DecodeRequest
 from asr.transcript import Transcript
 from asr.whisper import ContextRule, WhisperRecognizer
 from budget.scheduler import Scheduler, Urgency
-from loadtest.accuracy import Clip, clips, load, normal
+from loadtest.accuracy import normal
 from loadtest.latency import half_scale, percentile, speech_span
-from loadtest.recordings import RECORDINGS
+from loadtest.recordings import RECORDINGS, Clip, clips, load
 from tests.virtual_time import VirtualTimeLoop
 from transport.frame import FRAME_SECONDS, AudioFrame
 from vad.silero import SileroDetector, load_session

@@ -25,7 +25,7 @@ from asr.whisper import WhisperRecognizer
 from budget.scheduler import Scheduler
 from llm.chat import ChatSession
 from llm.llama import LlamaModel
-from loadtest import accuracy
+from loadtest import recordings
 from loadtest.latency import half_scale
 from transport import g711
 from vad.silero import SileroDetector, load_session
@@ -40,7 +40,6 @@ from voice.config import Settings
 RATE = 16_000
 DATA = Path(__file__).parent.parent / "tests" / "data"
 READY, CUT = 0.33, 0.2
-LENGTHS = ((0.3, 0.6, 0.9), (0.45, 0.75, 0.9), (0.5, 0.7, 0.9))
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class Judges:
 
 def load(path: Path, *, telephone: bool) -> Pcm:
     """A recording at half scale with 0.5 s of line noise before and 2 s behind it."""
-    mono = half_scale(accuracy.load(path, RATE))
+    mono = half_scale(recordings.load(path, RATE))
     noise = np.random.default_rng(3).normal(0, 3e-4, len(mono) + 40_000).astype(np.float32)
     noise[8000 : 8000 + len(mono)] += mono
     if telephone:
@@ -151,11 +150,16 @@ def joined(
             continue
         place = min(near_by, key=lambda t: float(np.mean(pcm[int((t - 0.03) * RATE) : int((t + 0.03) * RATE)] ** 2)))
         have = next((start - stop for stop, start in pauses if stop - 0.02 < place < start + 0.02), 0.0)
-        for total in LENGTHS[i % 3]:
+        for total in lengths(i):
             if total >= have + 0.1:
                 line = np.random.default_rng(5).normal(0, 3e-4, int((total - have) * RATE)).astype(np.float32)
                 cut = int(place * RATE)
                 yield np.concatenate([pcm[:cut], line, pcm[cut:]]), place
+
+
+def lengths(place: int) -> list[float]:
+    """Three pauses, one in each third of 0.3-0.9 s, elsewhere in it for each place: all lengths are as likely."""
+    return [0.3 + 0.2 * (third + (0.5 + 0.618 * place) % 1) for third in range(3)]
 
 
 def cut_share(found: list[Row], wait: Callable[[Row], float]) -> float:

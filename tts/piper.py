@@ -18,6 +18,7 @@ import numpy as np
 import structlog
 
 from budget.deadline import Stage
+from budget.deadline_lock import DeadlineLock
 from budget.errors import EngineError, ModelError
 from tts.speech import Pcm, Voice
 
@@ -39,7 +40,7 @@ class PiperProcess:
                 raise ModelError(f"no Piper voice at {model}; run `halfsecond models pull`")
             self._arguments += ["--model", str(model)]
         self._process: asyncio.subprocess.Process | None = None
-        self._turn = asyncio.Lock()
+        self._turn = DeadlineLock()
         self._ids = itertools.count(1)
         self.restarts = 0
 
@@ -48,9 +49,14 @@ class PiperProcess:
         """The worker's process id while it runs."""
         return self._process.pid if self._process and self._process.returncode is None else None
 
-    async def answers(self, request: dict[str, Any]) -> AsyncGenerator[tuple[dict[str, Any], bytes], None]:
-        """Send a request; yield (header, payload) until its last. Raises `ConnectionError` if the worker dies."""
-        async with self._turn:
+    async def answers(
+        self, request: dict[str, Any], deadline: float = float("inf")
+    ) -> AsyncGenerator[tuple[dict[str, Any], bytes], None]:
+        """Send a request; yield (header, payload) until its last. Raises `ConnectionError` if the worker dies.
+
+        Of those who wait the earliest `deadline` (loop seconds) goes first.
+        """
+        async with self._turn.hold(deadline):
             process = await self._running()
             assert process.stdin is not None and process.stdout is not None
             number = next(self._ids)
@@ -137,7 +143,7 @@ class PiperSynthesizer:
         spoken = 0
         for attempt in (1, 2):
             try:
-                async with contextlib.aclosing(self._process.answers(request)) as answers:
+                async with contextlib.aclosing(self._process.answers(request, deadline)) as answers:
                     seen = 0
                     async for _, payload in answers:
                         seen += 1

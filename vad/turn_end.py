@@ -70,13 +70,16 @@ def _log_odds(probability: float) -> float:
 
 @dataclass(frozen=True)
 class Habit:
-    """How often this caller goes on after a pause: `hesitations` of the last turns' pauses, `turns` that ended."""
+    """How often this caller goes on after what looked like the end: so many `hesitations`, so many `turns` that ended.
+
+    Pauses in the middle of a sentence, where everybody pauses, tell nothing and aren't counted.
+    """
 
     hesitations: float = 0.0
     turns: float = 0.0
 
     def hesitated(self) -> "Habit":
-        """The caller went on after a pause."""
+        """The caller went on after what looked like the end."""
         return Habit(self.hesitations * _FADES + 1, self.turns * _FADES)
 
     def finished(self) -> "Habit":
@@ -85,7 +88,7 @@ class Habit:
 
     @property
     def share(self) -> float:
-        """Share of this caller's pauses after which more comes, from what is usual and what was seen."""
+        """Share of this caller's seeming ends after which more comes, from what is usual and what was seen."""
         return (self.hesitations + _PRIOR * _USUAL) / (self.hesitations + self.turns + _PRIOR)
 
     @property
@@ -96,13 +99,13 @@ class Habit:
     @property
     def odds(self) -> float:
         """What it adds to the log-odds of any end that this caller pauses less, or more, than is usual (Bayes)."""
-        return min(2.0, max(-1.5, _log_odds(_USUAL) - _log_odds(self.share)))
+        return min(2.0, max(-0.5, _log_odds(_USUAL) - _log_odds(self.share)))
 
 
 _FADES = 0.9
 """What is left of a caller's earlier pauses at each new one: some ten count."""
 _USUAL = 0.25
-"""Share of pauses after which a caller goes on that is taken for usual; before the first turn all are."""
+"""Share of seeming ends after which a caller goes on that is taken for usual; before the first turn all are."""
 _PRIOR = 2.0
 
 
@@ -118,11 +121,11 @@ class EndpointRule:
     silence: float = 0.5
     by_meaning: bool = True
     shortest: float = 0.2
-    unsure: float = 0.75
+    unsure: float = 0.7
     longest: float = 2.2
     sure_from: float = 1.1
-    open_below: float = -0.5
-    hopeless_below: float = -3.0
+    open_below: float = -1.75
+    hopeless_below: float = -4.0
 
     def wait_for(self, evidence: Evidence, habit: Habit | None = None) -> float:
         """Seconds of silence to wait for."""
@@ -143,6 +146,11 @@ class EndpointRule:
         if now - speech_end < self.wait_for(evidence, habit) - 1e-9:
             return None
         return Endpoint(speech_end, now, evidence.score())
+
+    def seems_over(self, evidence: Evidence) -> bool:
+        """Whether the turn might be over, by what was said alone."""
+        score = evidence.score()
+        return score is not None and score >= self.open_below and evidence.wording is not Wording.COUNTING
 
     def for_silence(self, silence: float) -> "EndpointRule":
         """The rule of a client that asked for a fixed silence."""

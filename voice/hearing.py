@@ -173,10 +173,11 @@ class Hearing:
         """While the caller speaks: start the next decode if one is due, at a dip or after a while."""
         if self._turn is None or not self._tracker.speaking:
             return
-        early = self._turn.early_job() if self._recognizer.idle else None
+        idle = self._recognizer.idle
+        early = self._turn.early_job() if idle else None
         if early is not None:
             self._start(early, Urgency.PARTIAL)
-        elif self._tracker.probability >= 0.5 and (job := self._turn.partial_job()) is not None:
+        elif self._tracker.probability >= 0.5 and (job := self._turn.partial_job(busy=not idle)) is not None:
             self._start(job, Urgency.CONTINUATION if job.final else Urgency.PARTIAL)
 
     def recognise(self, speech_end: float) -> bool:

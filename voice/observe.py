@@ -7,6 +7,7 @@ import sys
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from voice.process_metrics import ProcessCollector
 from voice.records import CallRecord, Turn
 from voice.reply import Reply
 
@@ -42,6 +43,7 @@ class Observer:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.registry.register(ProcessCollector())
         self._stage = Histogram(
             "halfsecond_stage_seconds",
             "Time of one stage of a turn, from its start to its first output.",

@@ -25,7 +25,7 @@ SoundJudge = Callable[[Pcm], Awaitable[float]]
 _HEARD = 8.0
 """Seconds of the turn that are judged."""
 _HESITATION = 0.3
-"""A pause of so many seconds, after which the caller goes on, tells how this caller speaks."""
+"""A pause of so many seconds at a seeming end, after which the caller goes on, tells how this caller speaks."""
 HEAD_START = 0.25
 """Seconds before the turn is taken for over at which the answer is begun: as long as its first sound takes."""
 
@@ -76,7 +76,7 @@ class Pause:
 
     def ended(self, at: float) -> None:
         """The caller went on in the same turn at `at`."""
-        if self._since is not None and at - self._since >= _HESITATION:
+        if self._since is not None and at - self._since >= _HESITATION and self.rule.seems_over(self.evidence):
             self.habit = self.habit.hesitated()
         self._since = None
 
@@ -101,7 +101,13 @@ class Pause:
         """Whether the turn is over by now (media time)."""
         endpoint = self.rule.decide(last_speech, now, self.evidence, self.habit)
         if endpoint is not None:
-            log.debug("turn over", waited=round(now - last_speech, 3), score=endpoint.score, **vars(self.evidence))
+            log.debug(
+                "turn over",
+                waited=round(now - last_speech, 3),
+                score=endpoint.score,
+                odds=round(self.habit.odds, 2),
+                **vars(self.evidence),
+            )
         return endpoint is not None
 
     def likely_over(self, last_speech: float, now: float) -> bool:

@@ -19,7 +19,7 @@ from voice.dialogue import SpokenClause, heard_text
 FRAME_SECONDS = 0.02
 LEAD = 0.08
 """Seconds of audio that the client may hold ahead of its own playout: covers its jitter."""
-BUFFER_SECONDS = 12.0
+BUFFER_SECONDS = 5.0
 """Audio that may wait; synthesis pauses beyond it."""
 KEPT_SECONDS = 1.0
 """Audio that is kept after it was sent, so that it can be sent again."""

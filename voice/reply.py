@@ -154,7 +154,9 @@ class Reply:
         text = clause
         if said:
             self.stamp("tts_started")
-            async with contextlib.aclosing(speaker.synthesizer.speak(said, speaker.voice)) as audio:
+            due = asyncio.get_running_loop().time() + playout.buffer.seconds_waiting
+            speaking = speaker.synthesizer.speak(said, speaker.voice, deadline=due)
+            async with contextlib.aclosing(speaking) as audio:
                 async for pcm in audio:
                     if "tts_first_audio" not in self.stamps:
                         pcm = without_lead(pcm, speaker.synthesizer.rate)

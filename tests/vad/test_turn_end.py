@@ -114,7 +114,7 @@ def test_a_caller_who_pauses_all_the_time_needs_a_surer_end() -> None:
     halting = Habit()
     for _ in range(6):
         halting = halting.hesitated().hesitated().finished()
-    likely = Evidence(sound=0.9, sentence=0.2, wording=Wording.NEUTRAL, judged=True)
+    likely = Evidence(sound=0.9, sentence=0.15, wording=Wording.NEUTRAL, judged=True)
     assert RULE.wait_for(likely) == RULE.shortest
     assert RULE.wait_for(likely, halting) == RULE.unsure
 

@@ -1,0 +1,290 @@
+"""The twin: a discrete-event model of one machine that holds calls, driven by times measured on it.
+
+Each call talks, is answered, thinks and talks on; while it does, it asks the engines for work: partial
+transcripts, the final one, the first words of the answer, its first clause, then the rest. Pieces of work
+wait by class and arrival, as in `budget.scheduler`; those that run share the cores. What comes out is the
+latency of each turn, so that a number of calls can be tried in milliseconds instead of minutes.
+
+The model's shape is `../docs/capacity.md`'s; what it leaves out (caches, memory bandwidth, network) is
+why it is checked against measured capacity before it is believed.
+"""
+
+import heapq
+import itertools
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from budget.scheduler import Urgency
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Work that one engine does at once: mean `seconds` alone on the machine, `spread` the sigma of their logarithm."""
+
+    engine: str
+    seconds: float
+    spread: float = 0.4
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`workers` pieces at once; up to `batch` waiting ones as one, each further adding `each` of its time."""
+
+    name: str
+    workers: int = 1
+    batch: int = 1
+    each: float = 0.2
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the engines run on. `media`: cores that a call takes all the time, for audio, VAD and protocol."""
+
+    cores: float
+    engines: tuple[Engine, ...]
+    media: float = 0.02
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The pieces of one turn.
+
+    `partial` every `interval` seconds of speech, `final` behind it, `judge` beside that; then `first_words`
+    and `first_clause`, and `more_words` and `more_clauses` (so many) while the answer sounds.
+    """
+
+    partial: Piece
+    final: Piece
+    judge: Piece
+    first_words: Piece
+    first_clause: Piece
+    more_words: Piece
+    more_clauses: Piece
+    clauses: int = 2
+    interval: float = 0.6
+
+
+@dataclass(frozen=True)
+class Talk:
+    """How people talk (seconds). `waits`: how long the silence before an answer must be, by share of the turns."""
+
+    speaks: float = 3.5
+    speaks_spread: float = 0.5
+    answer: float = 4.0
+    answer_spread: float = 0.5
+    thinks: tuple[float, float] = (0.5, 2.0)
+    waits: tuple[tuple[float, float], ...] = ((0.75, 0.2), (0.2, 0.65), (0.05, 1.5))
+    head_start: float = 0.25
+    """The answer is begun so long before the silence is long enough."""
+    notices: float = 0.08
+    """The final transcript is asked for so long after the last speech."""
+    playout: float = 0.03
+
+
+@dataclass
+class _Job:
+    piece: Piece
+    urgency: Urgency
+    order: int
+    done: Callable[[], None]
+    left: float = 0.0
+
+
+@dataclass
+class _Running:
+    jobs: list[_Job]
+    left: float
+    """Seconds of its work still to do, at full speed."""
+
+
+class Simulation:
+    """Calls on a machine for a while; `latencies` are those of the turns begun after the first `warm_up` seconds."""
+
+    def __init__(self, machine: Machine, cost: Cost, talk: Talk, *, calls: int, seed: int = 0) -> None:
+        self._machine, self._cost, self._talk = machine, cost, talk
+        self._calls = calls
+        self._random = random.Random(seed)
+        self._now = 0.0
+        self._order = itertools.count()
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._waiting: dict[str, list[tuple[int, int, _Job]]] = {engine.name: [] for engine in machine.engines}
+        self._running: dict[str, list[_Running]] = {engine.name: [] for engine in machine.engines}
+        self._worked_until = 0.0
+        self.latencies: list[float] = []
+        self.busy = 0.0
+        """Core-seconds of engine work done."""
+
+    def run(self, seconds: float, *, warm_up: float = 20.0) -> "Simulation":
+        """Simulate so many seconds."""
+        self._counts_from = warm_up
+        for _ in range(self._calls):
+            self._after(self._random.uniform(0, 8.0), self._speak)
+        while self._events or self._any_running():
+            at = self._events[0][0] if self._events else math.inf
+            finished = self._next_finish()
+            if min(at, finished) > seconds:
+                break
+            if finished <= at:
+                self._work_until(finished)
+                self._finish()
+            else:
+                self._work_until(at)
+                heapq.heappop(self._events)[2]()
+            self._start_waiting()
+        return self
+
+    # ---- one call ------------------------------------------------------------------------------
+
+    def _speak(self) -> None:
+        """A caller begins a turn."""
+        length = self._draw(self._talk.speaks, self._talk.speaks_spread)
+        turn = _Turn(self._now + length)
+        self._after(0.5, lambda: self._partial(turn))
+        self._after(length, lambda: self._fell_silent(turn))
+
+    def _partial(self, turn: "_Turn") -> None:
+        if self._now >= turn.speech_end:
+            return
+        if not turn.partial_runs:
+            turn.partial_runs = True
+
+            def done() -> None:
+                turn.partial_runs = False
+
+            self._ask(self._cost.partial, Urgency.PARTIAL, done)
+        self._after(self._cost.interval, lambda: self._partial(turn))
+
+    def _fell_silent(self, turn: "_Turn") -> None:
+        draw, turn.wait = self._random.random(), self._talk.waits[-1][1]
+        for share, wait in self._talk.waits:
+            if draw < share:
+                turn.wait = wait
+                break
+            draw -= share
+        self._after(self._talk.notices, lambda: self._ask(self._cost.final, Urgency.FIRST_AUDIO, judged))
+        self._after(self._talk.notices, lambda: self._ask(self._cost.judge, Urgency.FIRST_AUDIO, lambda: None))
+
+        def judged() -> None:
+            begin = max(self._now, turn.speech_end + turn.wait - self._talk.head_start)
+            self._at(begin, lambda: self._ask(self._cost.first_words, Urgency.FIRST_AUDIO, worded))
+
+        def worded() -> None:
+            self._ask(self._cost.first_clause, Urgency.FIRST_AUDIO, lambda: self._audible(turn))
+            self._ask(self._cost.more_words, Urgency.CONTINUATION, lambda: None)
+
+    def _audible(self, turn: "_Turn") -> None:
+        heard = max(self._now, turn.speech_end + turn.wait) + self._talk.playout
+        if turn.speech_end >= self._counts_from:
+            self.latencies.append(heard - turn.speech_end)
+        for _ in range(self._cost.clauses):
+            self._ask(self._cost.more_clauses, Urgency.CONTINUATION, lambda: None)
+        sounds = self._draw(self._talk.answer, self._talk.answer_spread)
+        self._at(heard + sounds + self._random.uniform(*self._talk.thinks), self._speak)
+
+    # ---- the machine ---------------------------------------------------------------------------
+
+    def _ask(self, piece: Piece, urgency: Urgency, done: Callable[[], None]) -> None:
+        job = _Job(piece, urgency, next(self._order), done)
+        job.left = self._draw(piece.seconds, piece.spread)
+        heapq.heappush(self._waiting[piece.engine], (urgency, job.order, job))
+
+    def _start_waiting(self) -> None:
+        for engine in self._machine.engines:
+            waiting, running = self._waiting[engine.name], self._running[engine.name]
+            while waiting and len(running) < engine.workers:
+                jobs = [heapq.heappop(waiting)[2] for _ in range(min(engine.batch, len(waiting)))]
+                longest = max(job.left for job in jobs)
+                running.append(_Running(jobs, longest * (1 + engine.each * (len(jobs) - 1))))
+
+    def _speed(self) -> float:
+        count = sum(len(running) for running in self._running.values())
+        cores = max(0.05, self._machine.cores - self._machine.media * self._calls)
+        return min(1.0, cores / count) if count else 1.0
+
+    def _any_running(self) -> bool:
+        return any(self._running.values())
+
+    def _next_finish(self) -> float:
+        left = min((one.left for running in self._running.values() for one in running), default=math.inf)
+        return self._now + left / self._speed()
+
+    def _work_until(self, at: float) -> None:
+        done = (at - self._now) * self._speed()
+        for running in self._running.values():
+            for one in running:
+                one.left -= done
+                self.busy += done
+        self._now = at
+
+    def _finish(self) -> None:
+        for running in self._running.values():
+            for one in [one for one in running if one.left <= 1e-9]:
+                running.remove(one)
+                for job in one.jobs:
+                    job.done()
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        self._at(self._now + seconds, action)
+
+    def _at(self, time: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (max(time, self._now), next(self._order), action))
+
+    def _draw(self, mean: float, spread: float) -> float:
+        """A log-normal value of this mean."""
+        return mean * math.exp(self._random.gauss(-(spread**2) / 2, spread)) if mean > 0 else 0.0
+
+
+@dataclass
+class _Turn:
+    speech_end: float
+    wait: float = 0.0
+    partial_runs: bool = field(default=False)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What must hold: this share of the turns answered within so many seconds."""
+
+    share: float = 0.95
+    seconds: float = 0.8
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that `share` of the values don't exceed; infinite for none."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)] if ordered else math.inf
+
+
+def latency(
+    machine: Machine, cost: Cost, talk: Talk, calls: int, *, share: float = 0.95, seconds: float = 0.0
+) -> float:
+    """A percentile of voice-to-voice latency (seconds) at so many calls; `seconds` to simulate, 0: enough."""
+    length = seconds or max(60.0, 6000.0 / calls)
+    return percentile(Simulation(machine, cost, talk, calls=calls).run(20.0 + length).latencies, share)
+
+
+def capacity(machine: Machine, cost: Cost, talk: Talk, target: Target, *, most: int = 4096) -> int:
+    """The most calls at which the target holds; 0 if it does not even for one."""
+
+    def holds(calls: int) -> bool:
+        return latency(machine, cost, talk, calls, share=target.share) <= target.seconds
+
+    best, broke = 0, 1
+    while broke <= most and holds(broke):
+        best, broke = broke, broke * 2
+    while broke - best > 1:
+        middle = (best + broke) // 2
+        best, broke = (middle, broke) if holds(middle) else (best, middle)
+    return best
+
+
+def faster(cost: Cost, factor: float) -> Cost:
+    """The same work on a device that does it `factor` times as fast."""
+    pieces = {
+        name: replace(piece, seconds=piece.seconds / factor)
+        for name, piece in vars(cost).items()
+        if isinstance(piece, Piece)
+    }
+    return replace(cost, **pieces)

@@ -1,0 +1,133 @@
+"""What the server says of itself at `/metrics` (Prometheus): the time of its stages, its processor and memory.
+
+Read before and after a step; the difference is the step's. Only halfsecond's own names are known;
+of another server nothing is known, and nothing is said.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+_STAGE = "halfsecond_stage_seconds"
+_CPU, _MEMORY = "halfsecond_cpu_seconds_total", "halfsecond_resident_bytes"
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """One reading: counts and sums of each stage's histogram, and what the processes use."""
+
+    stages: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Stage to number of turns and seconds spent, since the server began."""
+    buckets: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    """Stage to upper bound (seconds) to number of turns not above it."""
+    cpu: float = math.nan
+    resident: float = math.nan
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How long a stage took in a step (seconds)."""
+
+    mean: float
+    p95: float
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A step as the server saw it; empty where it tells nothing."""
+
+    stages: Mapping[str, Stage] = field(default_factory=dict)
+    cores: float = math.nan
+    """Processor cores busy, on average."""
+    resident: float = math.nan
+    """Bytes of memory in use at the end."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON, in milliseconds and megabytes."""
+        return {
+            "stages_ms": {
+                name: {"mean": round(stage.mean * 1000, 1), "p95": round(stage.p95 * 1000, 1)}
+                for name, stage in self.stages.items()
+            },
+            "cores": None if math.isnan(self.cores) else round(self.cores, 2),
+            "resident_mb": None if math.isnan(self.resident) else round(self.resident / 1e6),
+        }
+
+
+def parse(text: str) -> Scrape:
+    """A reading from the exposition format; raises `ValueError` if it is none."""
+    stages: dict[str, tuple[float, float]] = {}
+    buckets: dict[str, dict[float, float]] = {}
+    cpu = resident = math.nan
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            stage = sample.labels.get("stage", "")
+            count, seconds = stages.get(stage, (0.0, 0.0))
+            if sample.name == f"{_STAGE}_count":
+                stages[stage] = (count + sample.value, seconds)
+            elif sample.name == f"{_STAGE}_sum":
+                stages[stage] = (count, seconds + sample.value)
+            elif sample.name == f"{_STAGE}_bucket":
+                bounds = buckets.setdefault(stage, {})
+                bound = float(sample.labels["le"])
+                bounds[bound] = bounds.get(bound, 0.0) + sample.value
+            elif sample.name == _CPU:
+                cpu = sample.value
+            elif sample.name == _MEMORY:
+                resident = sample.value
+    return Scrape(stages, buckets, cpu, resident)
+
+
+async def scrape(server: str, key: str = "") -> Scrape:
+    """Read the metrics of `server` (ws:// or http://); an empty reading if it has none."""
+    url = server.rstrip("/") if "://" in server else f"http://{server}"
+    url = url.replace("ws", "http", 1) if url.startswith("ws") else url
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        timeout = aiohttp.ClientTimeout(total=_PATIENCE)
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as http,
+            http.get(f"{url}/metrics", headers=headers) as answer,
+        ):
+            return parse(await answer.text()) if answer.ok else Scrape()
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return Scrape()
+
+
+def between(before: Scrape, after: Scrape, seconds: float) -> Observed:
+    """What happened in the `seconds` between two readings."""
+    stages = {}
+    for name, (count, total) in after.stages.items():
+        earlier, spent = before.stages.get(name, (0.0, 0.0))
+        if count > earlier:
+            mean = (total - spent) / (count - earlier)
+            stages[name] = Stage(mean, _percentile(before.buckets.get(name, {}), after.buckets[name], 0.95))
+    return Observed(stages, (after.cpu - before.cpu) / seconds, after.resident)
+
+
+def _percentile(before: Mapping[float, float], after: Mapping[float, float], share: float) -> float:
+    """A percentile from cumulative buckets, by a straight line inside the bucket, as Prometheus does it."""
+    counts = [(bound, after[bound] - before.get(bound, 0.0)) for bound in sorted(after)]
+    wanted = share * counts[-1][1]
+    below, least = 0.0, 0.0
+    for bound, count in counts:
+        if count >= wanted:
+            if math.isinf(bound):
+                return least
+            return least + (bound - least) * (wanted - below) / max(1e-9, count - below)
+        below, least = count, bound
+    return least
+
+
+def limit(few: Observed, many: Observed) -> tuple[str, float] | None:
+    """The stage whose mean grew most from few calls to many, and by how many seconds; None if nothing is known."""
+    grown = {name: stage.mean - few.stages[name].mean for name, stage in many.stages.items() if name in few.stages}
+    if not grown:
+        return None
+    name = max(grown, key=lambda stage: grown[stage])
+    return name, grown[name]

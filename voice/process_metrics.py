@@ -1,0 +1,47 @@
+"""What the service's processes use, for `/metrics`: its own and the voices', which are programs beside it (Linux)."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_USER_TIME, _SYSTEM_TIME = 11, 12
+"""Places in /proc/PID/stat behind the name in brackets (proc(5): fields 14 and 15)."""
+
+
+class ProcessCollector(Collector):
+    """Reads /proc when asked; tells nothing where there is none."""
+
+    def collect(self) -> Iterator[Metric]:
+        """See `prometheus_client`."""
+        cpu = resident = 0.0
+        found = False
+        for pid in family(os.getpid()):
+            try:
+                times = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+                pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
+            except (OSError, ValueError, IndexError):
+                continue
+            found = True
+            cpu += (int(times[_USER_TIME]) + int(times[_SYSTEM_TIME])) / _TICKS
+            resident += pages * _PAGE
+        if found:
+            yield CounterMetricFamily("halfsecond_cpu_seconds", "Processor time of the service's processes.", cpu)
+            yield GaugeMetricFamily("halfsecond_resident_bytes", "Memory of the service's processes.", resident)
+
+
+def family(pid: int) -> Iterator[int]:
+    """A process and all that it started."""
+    yield pid
+    for listing in (_PROC / str(pid) / "task").glob("*/children"):
+        try:
+            children = listing.read_text().split()
+        except OSError:
+            continue
+        for child in children:
+            yield from family(int(child))
