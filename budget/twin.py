@@ -282,9 +282,17 @@ def capacity(machine: Machine, cost: Cost, talk: Talk, target: Target, *, most: 
 
 def faster(cost: Cost, factor: float) -> Cost:
     """The same work on a device that does it `factor` times as fast."""
-    pieces = {
-        name: replace(piece, seconds=piece.seconds / factor)
-        for name, piece in vars(cost).items()
-        if isinstance(piece, Piece)
-    }
-    return replace(cost, **pieces)
+
+    def sooner(piece: Piece) -> Piece:
+        return replace(piece, seconds=piece.seconds / factor)
+
+    return replace(
+        cost,
+        partial=sooner(cost.partial),
+        final=sooner(cost.final),
+        judge=sooner(cost.judge),
+        first_words=sooner(cost.first_words),
+        first_clause=sooner(cost.first_clause),
+        more_words=sooner(cost.more_words),
+        more_clauses=sooner(cost.more_clauses),
+    )

@@ -11,6 +11,8 @@ from loadtest.line import FRAME_SECONDS, Line, Pcm
 from loadtest.recordings import Clip, load
 from loadtest.telephone import FRAME, RATE, Telephone
 
+_PAUSE = 0.2
+"""Seconds of silence before an answer; for so long an answer may sound before its caller's end without cutting in."""
 PATIENCE = 10.0
 """Seconds after which a turn counts as unanswered."""
 
@@ -60,10 +62,14 @@ def trimmed(pcm: Pcm, rate: int = RATE) -> Pcm:
 
 
 def answers_begin(sounds: Sequence[float], ended: float) -> float | None:
-    """The first of the `sounds` (times, ascending) after `ended` that has 0.2 s of silence before it."""
+    """The first of the `sounds` (times, ascending) that begins an answer to what ended at `ended`.
+
+    It has 0.2 s of silence before it, and comes after the end or less than that before it and goes on: a
+    recording's last breath is no speech to be waited for. What began earlier answers something else.
+    """
     previous = float("-inf")
     for at in sounds:
-        if at > ended and at - previous > 0.2:
+        if at - previous > _PAUSE and (at > ended or (at > ended - _PAUSE and sounds[-1] > ended)):
             return at
         previous = at
     return None

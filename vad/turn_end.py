@@ -59,8 +59,8 @@ class Evidence:
         sound = _log_odds(self.sound)
         if self.sentence is None:
             return 0.65 * sound + {Wording.OPEN: -2.5, Wording.CLOSED: 1.0}.get(self.wording or Wording.NEUTRAL, 0.0)
-        closed = 2.5 if self.wording is Wording.CLOSED else 0.0
-        return 0.40 * sound + 1.58 * math.log(self.sentence + 0.02) + 3.17 + closed
+        listed = {Wording.CLOSED: 2.5, Wording.OPEN: -2.0}.get(self.wording or Wording.NEUTRAL, 0.0)
+        return 0.40 * sound + 1.58 * math.log(self.sentence + 0.02) + 3.17 + listed
 
 
 def _log_odds(probability: float) -> float:
