@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import IntEnum
+from time import perf_counter
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,6 +29,10 @@ class Urgency(IntEnum):
     SPECULATION = 3
 
 
+WorkSeen = Callable[[str, Urgency, float, float], None]
+"""Told of each piece of work done: engine, class, seconds that it waited, seconds that it took. From any thread."""
+
+
 class QueueFull(Exception):
     """The work was not taken: too much of greater urgency is waiting already."""
 
@@ -39,17 +44,18 @@ class _Job:
     order: int
     work: Callable[[], Any] = field(compare=False)
     result: "Future[Any]" = field(compare=False)
+    queued: float = field(compare=False)
 
 
 class Scheduler:
     """A few worker threads behind one priority queue.
 
     `workers` is the number of jobs that may run at once (an engine's own thread count is its
-    affair); `limit` bounds the jobs waiting.
+    affair); `limit` bounds the jobs waiting; `seen` is told of what was done.
     """
 
-    def __init__(self, name: str, *, workers: int = 1, limit: int = 64) -> None:
-        self._limit = limit
+    def __init__(self, name: str, *, workers: int = 1, limit: int = 64, seen: WorkSeen | None = None) -> None:
+        self._name, self._limit, self._seen = name, limit, seen
         self._jobs: list[_Job] = []
         self._order = itertools.count()
         self._ready = threading.Condition()
@@ -62,7 +68,7 @@ class Scheduler:
     def submit(self, work: Callable[[], T], urgency: Urgency, *, deadline: float = float("inf")) -> "Future[T]":
         """Queue `work` for a worker thread. Raises `QueueFull`; cancelling the future drops it if it waits."""
         result: Future[T] = Future()
-        self._enqueue(_Job(urgency, deadline, next(self._order), work, result))
+        self._enqueue(_Job(urgency, deadline, next(self._order), work, result, perf_counter()))
         return result
 
     async def run(self, work: Callable[[], T], urgency: Urgency, *, deadline: float = float("inf")) -> T:
@@ -123,7 +129,10 @@ class Scheduler:
     def _do(self, job: _Job) -> None:
         if not job.result.set_running_or_notify_cancel():
             return
+        began = perf_counter()
         try:
             job.result.set_result(job.work())
         except BaseException as error:  # noqa: BLE001 - handed to whoever awaits the job
             job.result.set_exception(error)
+        if self._seen is not None:
+            self._seen(self._name, job.urgency, began - job.queued, perf_counter() - began)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Hashable
 from concurrent.futures import Future
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -20,7 +21,7 @@ import xllamacpp
 
 from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
-from budget.scheduler import QueueFull, Scheduler, Urgency
+from budget.scheduler import QueueFull, Scheduler, Urgency, WorkSeen
 from llm.chat import ChatSession, Message, ReplyOptions
 from llm.sentence_end import end_probability, judgeable, open_ended, quoted
 
@@ -28,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
+_FIRST_TOKENS = 8
+"""Tokens of a first clause, about."""
 _DELTAS_AHEAD = 64
 """Deltas that may wait between llama.cpp's thread and the event loop."""
 _LIKELIEST = 100
@@ -45,7 +48,16 @@ class LlamaModel:
     on two cores something else always runs (two took twice as long to the first token).
     """
 
-    def __init__(self, path: Path, *, slots: int, context: int, threads: int, gpu_layers: int = 0) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        slots: int,
+        context: int,
+        threads: int,
+        gpu_layers: int = 0,
+        seen: WorkSeen | None = None,
+    ) -> None:
         if not path.is_file():
             raise ModelError(f"no language model at {path}; run `halfsecond models pull`")
         params = xllamacpp.CommonParams()
@@ -80,6 +92,7 @@ class LlamaModel:
         self._free = list(range(slots))
         self._judging = list(range(slots, slots + judging))
         self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
+        self._seen = seen
 
     def open(self) -> ChatSession | None:
         """See `ChatModel`."""
@@ -136,7 +149,10 @@ class LlamaModel:
             "id_slot": slot,
             "cache_prompt": True,
         }
+        began = perf_counter()
         self._server.handle_completions(json.dumps(request), take)
+        if self._seen is not None:
+            self._seen("llm", Urgency.SPECULATION, 0.0, perf_counter() - began)
         return answer
 
     def _open_prompt(self, messages: list[Message]) -> str:
@@ -146,6 +162,15 @@ class LlamaModel:
         body = {"messages": [{"role": m.role, "content": m.text} for m in wire]}
         prompt: str = self._renderer.post("/apply-template", json=body).raise_for_status().json()["prompt"]
         return prompt[: prompt.index(_CUT)]
+
+    def generated(self, timings: dict[str, Any]) -> None:
+        """Tell what a reply cost, by the server's own clock: the prompt and the first words, and the rest."""
+        if self._seen is None:
+            return
+        tokens, seconds = timings.get("predicted_n", 0), timings.get("predicted_ms", 0.0) / 1000
+        first = seconds * min(1.0, _FIRST_TOKENS / max(1, tokens))
+        self._seen("llm", Urgency.FIRST_AUDIO, 0.0, timings.get("prompt_ms", 0.0) / 1000 + first)
+        self._seen("llm", Urgency.CONTINUATION, 0.0, seconds - first)
 
     def release(self, slot: int) -> None:
         """Take a slot back; the most recently used goes to the end, so that caches live longest."""
@@ -228,6 +253,7 @@ class LlamaSession:
                     yield text
                 if timings := chunk.get("timings"):
                     log.debug("llama", **timings)
+                    self._model.generated(timings)
             if failure := job.exception():
                 raise EngineError(Stage.LLM, f"llama.cpp failed: {failure}", retryable=True) from failure
         finally:

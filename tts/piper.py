@@ -20,12 +20,15 @@ import structlog
 from budget.deadline import Stage
 from budget.deadline_lock import DeadlineLock
 from budget.errors import EngineError, ModelError
+from budget.scheduler import Urgency, WorkSeen
 from tts.speech import Pcm, Voice
 
 log = structlog.get_logger(__name__)
 
 _WORKER = Path(__file__).with_name("piper_worker.py")
 _MOST_BYTES = 1 << 20
+_URGENT = 0.05
+"""Seconds until its deadline at which a clause is one that the caller waits for."""
 _PATIENCE = 20.0
 """Seconds without an answer after which the worker counts as dead."""
 
@@ -33,7 +36,8 @@ _PATIENCE = 20.0
 class PiperProcess:
     """The worker process and the pipe to it: one request at a time, restarted when it dies."""
 
-    def __init__(self, model: Path | None, *, threads: int = 2) -> None:
+    def __init__(self, model: Path | None, *, threads: int = 2, seen: WorkSeen | None = None) -> None:
+        self._seen = seen
         self._arguments = [sys.executable, "-P", str(_WORKER), "--threads", str(threads)]
         if model is not None:
             if not model.is_file():
@@ -56,7 +60,10 @@ class PiperProcess:
 
         Of those who wait the earliest `deadline` (loop seconds) goes first.
         """
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
         async with self._turn.hold(deadline):
+            began = loop.time()
             process = await self._running()
             assert process.stdin is not None and process.stdout is not None
             number = next(self._ids)
@@ -68,6 +75,10 @@ class PiperProcess:
                 if "error" in header:
                     raise EngineError(Stage.TTS, f"Piper: {header['error']}")
                 if header.get("done"):
+                    if self._seen is not None:
+                        urgent = deadline - asked < _URGENT
+                        urgency = Urgency.FIRST_AUDIO if urgent else Urgency.CONTINUATION
+                        self._seen("tts", urgency, began - asked, loop.time() - began)
                     return
                 yield header, payload
 
@@ -116,8 +127,8 @@ class PiperProcess:
 class PiperSynthesizer:
     """One Piper voice."""
 
-    def __init__(self, model: Path, *, threads: int = 2) -> None:
-        self._process = PiperProcess(model, threads=threads)
+    def __init__(self, model: Path, *, threads: int = 2, seen: WorkSeen | None = None) -> None:
+        self._process = PiperProcess(model, threads=threads, seen=seen)
         config = Path(f"{model}.json")
         if not config.is_file():
             raise ModelError(f"no Piper configuration at {config}; run `halfsecond models pull`")

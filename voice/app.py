@@ -10,7 +10,7 @@ import structlog
 
 from asr.whisper import WhisperRecognizer
 from budget.ids import new_id
-from budget.scheduler import Scheduler, Urgency
+from budget.scheduler import Scheduler, Urgency, WorkSeen
 from llm.chat import ChatModel, ChatSession
 from llm.llama import LlamaModel
 from llm.openai import OpenAiModel
@@ -134,15 +134,18 @@ class Service:
 
 
 @asynccontextmanager
-async def engines(settings: Settings) -> AsyncIterator[Engines]:
-    """Load and warm every engine; free them at the end. Raises `ModelError` or `EngineError`."""
+async def engines(settings: Settings, seen: WorkSeen | None = None) -> AsyncIterator[Engines]:
+    """Load and warm every engine; free them at the end. `seen` is told of their work.
+
+    Raises `ModelError` or `EngineError`.
+    """
     settings = await calibrated(settings)
     async with AsyncExitStack() as stack:
-        recognizer = await asyncio.to_thread(_recognizer, settings)
+        recognizer = await asyncio.to_thread(_recognizer, settings, seen)
         stack.push_async_callback(asyncio.to_thread, recognizer.close)
-        chat = await asyncio.to_thread(_chat, settings)
+        chat = await asyncio.to_thread(_chat, settings, seen)
         stack.push_async_callback(chat.close)
-        synthesizer = OpenerMemory(_synthesizer(settings))
+        synthesizer = OpenerMemory(_synthesizer(settings, seen))
         stack.push_async_callback(synthesizer.close)
         async with asyncio.TaskGroup() as warming:
             warming.create_task(chat.warm())
@@ -157,38 +160,45 @@ async def engines(settings: Settings) -> AsyncIterator[Engines]:
         phrases = Phrases(call.sound, said)
         judge = None
         if settings.vad.turn_end == "meaning":
-            turns = Scheduler("turn", limit=2 * settings.call.max_calls)
+            turns = Scheduler("turn", limit=2 * settings.call.max_calls, seen=seen)
             stack.push_async_callback(asyncio.to_thread, turns.close)
             judge = await asyncio.to_thread(_judge, settings, turns)
         yield Engines(recognizer, chat, synthesizer, _detectors(settings), judge, recognizer.languages, phrases)
 
 
-def _recognizer(settings: Settings) -> WhisperRecognizer:
+def _recognizer(settings: Settings, seen: WorkSeen | None) -> WhisperRecognizer:
     return WhisperRecognizer(
         whisper_folder(settings),
-        Scheduler("asr", workers=_DECODES),
+        Scheduler("asr", workers=_DECODES, seen=seen),
         threads=settings.asr.threads,
         workers=_DECODES,
         device=settings.asr.device,
     )
 
 
-def _chat(settings: Settings) -> ChatModel:
+def _chat(settings: Settings, seen: WorkSeen | None) -> ChatModel:
     llm = settings.llm
     if llm.engine == "openai":
         return OpenAiModel(llm.base_url, llm.api_key.get_secret_value(), llm.model, timeout=llm.timeout)
     slots = settings.call.max_calls
     return LlamaModel(
-        llama_file(settings), slots=slots, context=llm.context, threads=llm.threads, gpu_layers=llm.gpu_layers
+        llama_file(settings),
+        slots=slots,
+        context=llm.context,
+        threads=llm.threads,
+        gpu_layers=llm.gpu_layers,
+        seen=seen,
     )
 
 
-def _synthesizer(settings: Settings) -> Synthesizer:
+def _synthesizer(settings: Settings, seen: WorkSeen | None) -> Synthesizer:
     tts = settings.tts
     if tts.engine == "kokoro":
         folder = tts.path or CATALOGUE.folder("kokoro", settings.models.directory)
-        return KokoroSynthesizer(folder / "kokoro.onnx", folder / "voices", Scheduler("tts"), threads=tts.threads)
-    return PiperSynthesizer(piper_file(settings), threads=tts.threads)
+        return KokoroSynthesizer(
+            folder / "kokoro.onnx", folder / "voices", Scheduler("tts", seen=seen), threads=tts.threads
+        )
+    return PiperSynthesizer(piper_file(settings), threads=tts.threads, seen=seen)
 
 
 def _detectors(settings: Settings) -> Callable[[], SpeechDetector]:

@@ -5,8 +5,9 @@ import logging
 import sys
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
+from budget.scheduler import Urgency
 from voice.process_metrics import ProcessCollector
 from voice.records import CallRecord, Turn
 from voice.reply import Reply
@@ -80,6 +81,18 @@ class Observer:
             ["transport"],
             registry=self.registry,
         )
+        self._worked = Summary(
+            "halfsecond_work_seconds",
+            "Pieces of engine work, by class: what the capacity planner reckons with.",
+            ["engine", "urgency"],
+            registry=self.registry,
+        )
+        self._waited = Summary(
+            "halfsecond_work_wait_seconds",
+            "How long pieces of engine work waited for their turn.",
+            ["engine", "urgency"],
+            registry=self.registry,
+        )
         self._tokens = Counter(
             "halfsecond_llm_deltas",
             "Pieces of text by the language model, by whether their reply was taken back unheard.",
@@ -92,6 +105,11 @@ class Observer:
             ["use"],
             registry=self.registry,
         )
+
+    def work_done(self, engine: str, urgency: Urgency, waited: float, worked: float) -> None:
+        """An engine did a piece of work. See `budget.scheduler.WorkSeen`."""
+        self._worked.labels(engine, urgency.name.lower()).observe(worked)
+        self._waited.labels(engine, urgency.name.lower()).observe(waited)
 
     def turn(self, turn: Turn, transport: str) -> None:
         """A turn ended."""

@@ -20,7 +20,7 @@ FRAME_SECONDS = 0.02
 LEAD = 0.08
 """Seconds of audio that the client may hold ahead of its own playout: covers its jitter."""
 BUFFER_SECONDS = 5.0
-"""Audio that may wait; synthesis pauses beyond it."""
+"""Audio that may wait; the next clause is not begun beyond it."""
 KEPT_SECONDS = 1.0
 """Audio that is kept after it was sent, so that it can be sent again."""
 BACK_SECONDS = 0.4
@@ -163,9 +163,12 @@ class Playout:
         self._held_at: float | None = None
         """Seconds that the caller had heard when the reply was put on hold."""
 
-    async def put(self, text: str, pcm: Pcm) -> None:
-        """Queue audio at the source rate; waits while the buffer is full."""
+    async def room(self) -> None:
+        """Wait until more audio is worth making."""
         await self._room.wait()
+
+    def put(self, text: str, pcm: Pcm) -> None:
+        """Queue audio at the source rate. It never waits: whoever makes it would hold up others with it."""
         self.buffer.add(text, self._resampler.push(pcm))
         if self.buffer.seconds_waiting > BUFFER_SECONDS:
             self._room.clear()
@@ -217,7 +220,7 @@ class Playout:
         except TimeoutError:
             filler, self._filler = self._filler, None
             if filler is not None:
-                await self.put(" ", filler)
+                self.put(" ", filler)
 
     def _unheard(self, now: float) -> float:
         """Seconds that the caller still hears of what was sent."""

@@ -137,18 +137,19 @@ class Reply:
                 log.warning("reply failed", stage=error.stage.name, error=str(error))
                 first, self.error = self.error is None, error
                 if first and (saved := speaker.phrases.audio.get(speaker.apology)) is not None:
-                    await self.playout.put(" " + speaker.apology, saved)
+                    self.playout.put(" " + speaker.apology, saved)
                 break
         self.playout.finish()
         while clause is not _END:
             clause = await clauses.get()
 
     async def _say(self, clause: str, speaker: Speaker, playout: Playout) -> None:
+        await playout.room()
         saved = speaker.phrases.saved(clause, speaker.voice)
         if saved is not None:
             self.stamp("tts_started")
             self.stamp("tts_first_audio")
-            await playout.put(clause, saved)
+            playout.put(clause, saved)
             return
         said = speakable(clause, speaker.voice.language)
         text = clause
@@ -161,10 +162,10 @@ class Reply:
                     if "tts_first_audio" not in self.stamps:
                         pcm = without_lead(pcm, speaker.synthesizer.rate)
                     self.stamp("tts_first_audio")
-                    await playout.put(text, pcm)
+                    playout.put(text, pcm)
                     text = ""
         if text:
-            await playout.put(text, np.zeros(0, np.float32))
+            playout.put(text, np.zeros(0, np.float32))
 
 
 def without_lead(pcm: Pcm, rate: int) -> Pcm:

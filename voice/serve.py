@@ -61,7 +61,7 @@ async def _run(
         started.set_result(port)
     log.info("loading models", url=f"http://{settings.host}:{port}/")
     began = asyncio.get_running_loop().time()
-    async with engines(settings) as ready:
+    async with engines(settings, service.observer.work_done) as ready:
         service.engines = ready
         seconds = round(asyncio.get_running_loop().time() - began, 1)
         log.info("ready", url=f"http://{settings.host}:{port}/", seconds=seconds)

@@ -43,7 +43,7 @@ def test_audio_goes_out_at_real_time_pace_and_never_far_ahead(run_virtual: Calla
     async def scenario() -> float:
         out, gate = playout(leg), asyncio.Event()
         gate.set()
-        await out.put("hello", audio(1.0))
+        out.put("hello", audio(1.0))
         out.finish()
         await out.run(gate)
         return asyncio.get_running_loop().time()
@@ -60,7 +60,7 @@ def test_nothing_is_sent_before_the_gate_opens(run_virtual: Callable) -> None:
 
     async def scenario() -> None:
         out, gate = playout(leg), asyncio.Event()
-        await out.put("hello", audio(0.2))
+        out.put("hello", audio(0.2))
         out.finish()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(out.run(gate))
@@ -77,8 +77,8 @@ def test_the_heard_cursor_follows_the_clock_not_what_was_sent(run_virtual: Calla
     async def scenario() -> None:
         out, gate = playout(Leg()), asyncio.Event()
         gate.set()
-        await out.put("one two", audio(1.0))
-        await out.put(" three four", audio(1.0))
+        out.put("one two", audio(1.0))
+        out.put(" three four", audio(1.0))
         out.finish()
         task = asyncio.get_running_loop().create_task(out.run(gate))
         await asyncio.sleep(1.25)
@@ -97,10 +97,10 @@ def test_a_gap_in_synthesis_is_not_counted_as_heard(run_virtual: Callable) -> No
         out, gate = playout(Leg()), asyncio.Event()
         gate.set()
         task = asyncio.get_running_loop().create_task(out.run(gate))
-        await out.put("one", audio(0.5))
+        out.put("one", audio(0.5))
         await asyncio.sleep(2.0)
         assert out.heard(2.0) <= 0.5
-        await out.put(" two", audio(0.5))
+        out.put(" two", audio(0.5))
         out.finish()
         await task
         assert abs(asyncio.get_running_loop().time() - 2.5) < 0.05
@@ -114,9 +114,9 @@ def test_the_text_is_told_as_its_audio_begins(run_virtual: Callable) -> None:
     async def scenario() -> None:
         out, gate = playout(Leg(), texts), asyncio.Event()
         gate.set()
-        await out.put("one", audio(0.5))
-        await out.put(" (smile)", np.zeros(0, np.float32))
-        await out.put(" two", audio(0.5))
+        out.put("one", audio(0.5))
+        out.put(" (smile)", np.zeros(0, np.float32))
+        out.put(" two", audio(0.5))
         out.finish()
         await out.run(gate)
 
