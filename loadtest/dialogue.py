@@ -13,7 +13,6 @@ from loadtest.recordings import Clip
 from loadtest.script import Script
 from loadtest.statistics import UNANSWERED
 
-_LONGEST_REPLY = 60.0
 _BARGE_IN_SEEN = 2.0
 """Seconds after the beginning of an interruption in which agent audio still counts as the interrupted reply."""
 
@@ -112,12 +111,11 @@ class Caller:
             clip, pcm = self._said[next_clip % len(self._said)]
             next_clip += 1
             heard = await self._turn(clip, pcm, interrupting=interrupting)
-            interrupting = heard and self._chance.random() < self._script.interrupts
-            if interrupting:
+            if heard and self._chance.random() < self._script.interrupts:
                 await self._line.wait(float(self._chance.uniform(*self._script.interrupts_after)))
                 interrupting = self._line.audible_until > self._loop.time()
-            if not interrupting:
-                await self._hear_out()
+            else:
+                interrupting = not await self._heard_out()
             self._gather()
             while not interrupting and self._spoken > self._script.activity * (self._now() - connected):
                 await self._line.tick()
@@ -140,13 +138,14 @@ class Caller:
         self.result.turns.append(turn)
         return heard is not None
 
-    async def _hear_out(self) -> None:
-        """Hear the answer out, then be silent for a while."""
+    async def _heard_out(self) -> bool:
+        """Hear the answer out, then be silent for a while; False if it went on for too long to be listened to."""
         try:
-            async with asyncio.timeout(_LONGEST_REPLY):
+            async with asyncio.timeout(self._script.patience):
                 await self._line.hear_out(float(self._chance.uniform(*self._script.think)))
         except TimeoutError:
-            raise Broken(f"the agent spoke for more than {_LONGEST_REPLY:.0f} s") from None
+            return False
+        return True
 
     def _gather(self) -> None:
         """Add to the last turn what the server told of it: that comes while its answer sounds."""

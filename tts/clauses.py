@@ -21,6 +21,8 @@ _HARD, _SOFT = ".!?…", ",;:—–"
 _WIDE_HARD, _WIDE_SOFT = "。！？；", "，、："
 _CLOSERS = "\"'”’)]}»*_`」』）】"
 _FENCE = "```"
+_FIGURE = re.compile(r"\s*\d{9}(?=\d{3})")
+"""Of a figure that goes on and on (a telephone number, a model that repeats itself) so much is a clause."""
 _LINKING = frozenset(
     """
     and but or so because that which who where when while if as to of in on at for from with by about into over
@@ -84,6 +86,8 @@ class ClauseSplitter:
         if fence == 0:
             close = text.find(_FENCE, 3)
             return close + 3 if close > 0 else 0
+        if figure := _FIGURE.match(text):
+            return figure.end()
         limit = fence if fence > 0 else len(text)
         for i in range(limit):
             if end := self._boundary(i, limit):

@@ -81,8 +81,9 @@ def _line_start(match: re.Match[str]) -> str:
 
 
 def _numbers(text: str) -> str:
-    """Full-width digits narrow, thousands without separators, decimal commas as points."""
+    """Full-width digits narrow, long figures digit by digit, thousands without separators, decimal commas as points."""
     text = re.sub(r"[０-９][０-９，．,.]*[０-９]|[０-９]", lambda m: unicodedata.normalize("NFKC", m.group()), text)
+    text = re.sub(r"(?<![\d.,])\d{8,}(?![\d,]|\.\d)", lambda m: " ".join(m.group()), text)
     text = re.sub(r"\d{1,3}(?:,\d{3})+(?!\d)", lambda m: m.group().replace(",", ""), text)
     return re.sub(r"(?<![\d,.])(\d+),(\d{1,2})(?![\d,])", r"\1.\2", text)
 

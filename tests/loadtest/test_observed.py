@@ -3,9 +3,9 @@
 import math
 
 import pytest
-from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, Summary, generate_latest
 
-from loadtest.observed import Observed, Scrape, Stage, between, limit, parse
+from loadtest.observed import Observed, Scrape, Stage, Work, between, limit, parse
 
 
 def reading(*seconds: float) -> Scrape:
@@ -30,9 +30,18 @@ def test_a_stage_without_turns_in_a_step_is_left_out() -> None:
 
 
 def test_other_servers_tell_nothing() -> None:
-    assert parse("# HELP x y\nx 1\n") == Scrape(
-        {}, {}, pytest.approx(math.nan, nan_ok=True), pytest.approx(math.nan, nan_ok=True)
-    )
+    seen = parse("# HELP x y\nx 1\n")
+    assert (seen.stages, seen.buckets, seen.work, seen.waits) == ({}, {}, {}, {})
+    assert math.isnan(seen.cpu)
+
+
+def test_engine_work_is_told_by_class() -> None:
+    registry = CollectorRegistry()
+    for name, value in (("work", 0.2), ("work_wait", 0.05)):
+        metric = Summary(f"halfsecond_{name}_seconds", "x", ["engine", "urgency"], registry=registry)
+        metric.labels("asr", "partial").observe(value)
+    seen = between(Scrape(), parse(generate_latest(registry).decode()), 1.0)
+    assert seen.work == {"asr/partial": Work(1, pytest.approx(0.2), pytest.approx(0.05))}
 
 
 def test_the_stage_that_grew_most_limits() -> None:
