@@ -43,6 +43,7 @@ class Script:
     activity: float = 1.0
     interrupts: float = 0.0
     interrupts_after: Range = (0.5, 2.0)
+    patience: float = 15.0
     silent: bool = False
     ask: tuple[Ask, ...] = ()
     weight: int = 1
@@ -100,6 +101,12 @@ def _range(value: Any) -> Range:
     return least, most
 
 
+def _seconds(value: Any) -> float:
+    if not _is_number(value) or not 0 < value <= 3600:
+        raise ValueError("must be seconds")
+    return float(value)
+
+
 def _share(value: Any) -> float:
     if not _is_number(value) or not 0 <= value <= 1:
         raise ValueError("must be a number from 0 to 1")
@@ -141,6 +148,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "activity": _share,
     "interrupts": _share,
     "interrupts_after": _range,
+    "patience": _seconds,
     "silent": _truth,
     "ask": _asks,
 }

@@ -34,6 +34,8 @@ def split(text: str, limits: ClauseLimits = PLAIN, size: int = 1) -> list[str]:
         ("今天23.5度。你好！好吗？", ["今天23.5度。", "你好！", "好吗？"]),
         ("价格是１，０００円。好；再见", ["价格是１，０００円。", "好；", "再见"]),
         ("1. Boil water\n2. Add tea\n", ["1. Boil water\n", "2. Add tea\n"]),
+        ("100020003000400050", ["100020003", "000400050"]),
+        ("Call 5550123456 now. Ok.", ["Call 5550123456 now.", " Ok."]),
         ("**Bold.** Then more.", ["**Bold.**", " Then more."]),
         ("Well, certainly, yes.", ["Well, certainly,", " yes."]),
         ("Here:\n```py\nx = 1. \ny()\n```\nDone. Ok.", ["Here:\n", "```py\nx = 1. \ny()\n```", "\nDone.", " Ok."]),

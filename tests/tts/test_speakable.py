@@ -26,6 +26,8 @@ from tts.speakable import speakable
         ("3.50 GHz", "3 point 5 0 gigahertz"),
         ("$3.5", "3 point 5 dollars"),
         ("v1.0.0", "version 1 point 0 point 0"),
+        ("Dial 5550123456.", "Dial 5 5 5 0 1 2 3 4 5 6."),
+        ("some 12,345,678 of them", "some 12345678 of them"),
         ("50%", "50 percent"),
         ("snake_case_name", "snake case name"),
         ("Here is the code:", "Here is the code."),
