@@ -51,11 +51,13 @@ class Machine:
 class Cost:
     """The pieces of one turn.
 
-    `partial` every `interval` seconds of speech, `final` behind it, `judge` beside that; then `first_words`
+    `partial` every `interval` seconds of speech, and `ahead` what the language model reads of each; `final` behind
+    the speech, `judge` beside that; then `first_words`
     and `first_clause`, and `more_words` and `more_clauses` (so many) while the answer sounds.
     """
 
     partial: Piece
+    ahead: Piece
     final: Piece
     judge: Piece
     first_words: Piece
@@ -152,6 +154,7 @@ class Simulation:
 
             def done() -> None:
                 turn.partial_runs = False
+                self._ask(self._cost.ahead, Urgency.SPECULATION, lambda: None)
 
             self._ask(self._cost.partial, Urgency.PARTIAL, done)
         self._after(self._cost.interval, lambda: self._partial(turn))
@@ -289,6 +292,7 @@ def faster(cost: Cost, factor: float) -> Cost:
     return replace(
         cost,
         partial=sooner(cost.partial),
+        ahead=sooner(cost.ahead),
         final=sooner(cost.final),
         judge=sooner(cost.judge),
         first_words=sooner(cost.first_words),

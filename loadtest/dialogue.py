@@ -21,14 +21,15 @@ _BARGE_IN_SEEN = 2.0
 class Turn:
     """What was said at `at` (seconds of the step), and how late its answer was; infinitely: none came.
 
-    `latency`: seconds from its last sample to the first audible one of the answer. `cut_in`: seconds of the
-    agent's voice while the caller was still speaking. Where the protocol tells: `understood` by the server,
-    `answered` by it, and the `stages` of its own record.
+    `spoken`: seconds that it took. `latency`: seconds from its last sample to the first audible one of the
+    answer. `cut_in`: seconds of the agent's voice while the caller was still speaking. Where the protocol
+    tells: `understood` by the server, `answered` by it, and the `stages` of its own record.
     """
 
     clip: str
     text: str
     at: float
+    spoken: float
     latency: float
     cut_in: float
     expect: tuple[str, ...] = ()
@@ -132,7 +133,9 @@ class Caller:
             self.result.stops.append(max(over) - began if over else 0.0)
         cut_in = 0.0 if interrupting else 0.01 * sum(began < sound < ended for sound in line.sounds)
         heard = await answer(line, ended)
-        turn = Turn(clip.name, clip.text, at, UNANSWERED if heard is None else heard - ended, cut_in, clip.expect)
+        turn = Turn(
+            clip.name, clip.text, at, ended - began, UNANSWERED if heard is None else heard - ended, cut_in, clip.expect
+        )
         self._on_turn(turn)
         self._heard_before = (texts, replies, records)
         self.result.turns.append(turn)

@@ -172,6 +172,7 @@ def _turn(turn: Turn) -> dict[str, Any]:
     return {
         "clip": turn.clip,
         "at_s": round(turn.at, 2),
+        "spoken_s": round(turn.spoken, 2),
         "voice_to_voice_ms": _milliseconds(turn.latency),
         "cut_in_ms": _milliseconds(turn.cut_in),
         "understood": turn.understood,

@@ -11,6 +11,7 @@ from pydantic_settings import CliSettingsSource
 
 from budget.errors import HalfsecondError
 from loadtest import command as loadtest
+from voice import plan_command
 from voice.config import Settings, load_settings
 
 _DESCRIPTION = """\
@@ -23,6 +24,7 @@ examples:
   halfsecond doctor                   check and measure this machine
   halfsecond serve                    then open http://127.0.0.1:8080/ and talk
   halfsecond loadtest --calls 1 2 4   measure a running service
+  halfsecond plan --device rtx4090    simulate another machine
   halfsecond serve --tts.engine kokoro --tts.voice af_heart
   HALFSECOND_API_KEY=... halfsecond serve --host 0.0.0.0
 
@@ -57,6 +59,14 @@ def build_parser() -> tuple[argparse.ArgumentParser, dict[str, CliSettingsSource
         epilog=loadtest.EXAMPLES,
     )
     loadtest.add_arguments(load)
+    plan = commands.add_parser(
+        "plan",
+        help="simulate how many calls this machine, or a GPU, will carry",
+        formatter_class=plain,
+        description=plan_command.DESCRIPTION,
+        epilog=plan_command.EXAMPLES,
+    )
+    plan_command.add_arguments(plan)
     models = commands.add_parser("models", help="fetch, list and check models")
     actions = models.add_subparsers(dest="action", required=True, metavar="ACTION")
     pull = actions.add_parser("pull", help="fetch models that are not there yet")
@@ -76,6 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.command == "loadtest":
         return loadtest.run(arguments)
+    if arguments.command == "plan":
+        return plan_command.run(arguments)
     name = arguments.action if arguments.command == "models" else arguments.command
     try:
         settings = load_settings(arguments.config, sources[name](parsed_args=arguments))

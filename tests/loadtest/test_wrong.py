@@ -9,7 +9,7 @@ TEXTS = ("the cat sat on the mat", "please book a table for seven")
 
 
 def turn(understood: str, answered: str = "", expect: tuple[str, ...] = ()) -> Turn:
-    return Turn("clip", TEXTS[0], 0.0, 0.3, 0.0, expect, understood, answered)
+    return Turn("clip", TEXTS[0], 0.0, 1.0, 0.3, 0.0, expect, understood, answered)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,106 @@
+"""The twin against cases whose answer is known, and its shape under load."""
+
+from dataclasses import replace
+
+import pytest
+
+from budget.devices import DEVICES, cost, machine
+from budget.measured import model
+from budget.twin import Cost, Engine, Machine, Piece, Simulation, Talk, Target, capacity, faster, latency
+
+
+def piece(engine: str, seconds: float) -> Piece:
+    return Piece(engine, seconds, spread=0.0)
+
+
+COST = Cost(
+    partial=piece("asr", 0.1),
+    ahead=piece("llm", 0.02),
+    final=piece("asr", 0.1),
+    judge=piece("turn", 0.05),
+    first_words=piece("llm", 0.1),
+    first_clause=piece("tts", 0.08),
+    more_words=piece("llm", 0.2),
+    more_clauses=piece("tts", 0.2),
+)
+TWO_CORES = Machine(2.0, (Engine("asr", 2), Engine("llm", 1), Engine("tts", 1), Engine("turn", 1)))
+CERTAIN = Talk(waits=((1.0, 0.2),))
+
+
+def test_one_call_is_as_late_as_its_stages_take() -> None:
+    alone = Simulation(TWO_CORES, COST, CERTAIN, calls=1).run(300.0)
+    stages = CERTAIN.notices + 0.1 + 0.1 + 0.08 + CERTAIN.playout
+    assert min(alone.latencies) == pytest.approx(stages, abs=0.02)
+    assert latency(TWO_CORES, COST, CERTAIN, 1, share=0.5) == pytest.approx(stages, abs=0.1)
+
+
+def test_a_long_silence_hides_the_work() -> None:
+    patient = replace(CERTAIN, waits=((1.0, 0.9),))
+    assert latency(TWO_CORES, COST, patient, 1, share=0.5) == pytest.approx(0.9 + CERTAIN.playout, abs=0.01)
+
+
+def test_latency_grows_with_calls_and_the_machine_never_does_more_than_it_can() -> None:
+    times = [latency(TWO_CORES, COST, CERTAIN, calls, share=0.95) for calls in (1, 6, 14)]
+    assert times == sorted(times)
+    crowded = Simulation(TWO_CORES, COST, CERTAIN, calls=14).run(120.0)
+    assert crowded.busy <= 2.0 * 120.0
+    assert crowded.busy > 1.0 * 120.0
+
+
+def test_a_machine_twice_as_fast_carries_more_calls() -> None:
+    target = Target(0.95, 0.8)
+    slow, fast = (capacity(TWO_CORES, one, CERTAIN, target) for one in (COST, faster(COST, 2.0)))
+    assert 1 <= slow < fast
+
+
+def test_a_target_that_one_call_misses_is_no_capacity() -> None:
+    assert capacity(TWO_CORES, COST, CERTAIN, Target(0.95, 0.1)) == 0
+
+
+def test_the_same_seed_simulates_the_same() -> None:
+    first, again = (Simulation(TWO_CORES, COST, CERTAIN, calls=4, seed=7).run(60.0).latencies for _ in range(2))
+    assert first == again
+
+
+def test_batches_carry_more_than_one_at_a_time() -> None:
+    single = Machine(2.0, tuple(Engine(name) for name in ("asr", "llm", "tts", "turn")))
+    batched = Machine(2.0, tuple(Engine(name, batch=8, each=0.1) for name in ("asr", "llm", "tts", "turn")))
+    target = Target(0.95, 0.8)
+    assert capacity(batched, COST, CERTAIN, target) > capacity(single, COST, CERTAIN, target)
+
+
+@pytest.mark.parametrize("name", sorted(DEVICES))
+def test_every_known_device_can_be_planned_for(name: str) -> None:
+    device = DEVICES[name]
+    assert latency(machine(device), cost(device), CERTAIN, 2, seconds=60.0) < 1.0
+
+
+def result(**changes: object) -> dict:
+    work = {
+        "asr/partial": {"pieces": 40, "took_ms": 90.0},
+        "asr/first_audio": {"pieces": 10, "took_ms": 100.0},
+        "turn/first_audio": {"pieces": 10, "took_ms": 40.0},
+        "llm/first_audio": {"pieces": 10, "took_ms": 90.0},
+        "llm/continuation": {"pieces": 10, "took_ms": 200.0},
+        "llm/speculation": {"pieces": 40, "took_ms": 15.0},
+        "tts/first_audio": {"pieces": 10, "took_ms": 70.0},
+        "tts/continuation": {"pieces": 20, "took_ms": 200.0},
+    }
+    turns = [{"at_s": 10.0 * i, "spoken_s": 3.0, "voice_to_voice_ms": 300.0 + 10 * i} for i in range(10)]
+    step = {"calls": 1, "seconds": 100.0, "server": {"work": work, "cores": 0.2}, "results": [{"turns": turns}]}
+    return {"steps": [{**step, **changes}]}
+
+
+def test_a_measured_call_is_simulated_as_it_was_measured() -> None:
+    found, costs, talk = model(result())
+    assert costs.interval == pytest.approx(0.75)
+    assert costs.clauses == 2
+    assert talk.answer == pytest.approx(10 - 3 - 0.315 - 1.25, abs=0.05)
+    assert 0 < found.media < 0.2
+    assert latency(found, costs, talk, 1, share=0.5) == pytest.approx(0.35, abs=0.07)
+
+
+@pytest.mark.parametrize("broken", [{}, {"steps": []}, {"steps": [{"calls": 2}]}, result(server={"work": {}}), 7])
+def test_what_is_no_measurement_is_said(broken: object) -> None:
+    with pytest.raises(ValueError, match=r"no result|nothing is told"):
+        model(broken)  # type: ignore[arg-type]
