@@ -5,7 +5,7 @@ LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header 
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: serve test lint format bench lock clean install
+.PHONY: serve test lint format bench peers lock clean install
 
 serve: $(STAMP) ## install, pull the models and serve on http://127.0.0.1:8080/
 	@$(BIN)/halfsecond models pull
@@ -32,6 +32,10 @@ bench: $(DEV) ## measure latency, accuracy and memory on this machine
 	@$(BIN)/halfsecond models pull
 	@$(BIN)/python -m loadtest.bench $(ARGS)
 
+peers: $(DEV) ## measure halfsecond and pipecat side by side, the same models and callers
+	@$(BIN)/halfsecond models pull
+	@$(BIN)/python -m loadtest.peers.compare $(ARGS)
+
 lock: $(DEV) ## renew the lock file from pyproject.toml
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCK) -o requirements.lock pyproject.toml
@@ -48,4 +52,4 @@ $(DEV): requirements-dev.lock pyproject.toml scripts/install.sh
 	@touch $@ $(STAMP)
 
 clean:
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-peers build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asr.transcript import Transcript
-from budget.scheduler import Urgency
+from budget.work import Urgency
 
 Pcm = NDArray[np.float32]
 
@@ -33,7 +33,12 @@ class Recognizer(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether a decode asked for now would begin at once: work on a guess is worth it only then."""
+        """Whether a decode asked for now would begin at once, and nearly undisturbed: a guess is worth it only then."""
+        ...
+
+    @property
+    def spare(self) -> bool:
+        """Whether a core is free for a decode that nobody waits for."""
         ...
 
     async def decode(self, request: DecodeRequest, urgency: Urgency, *, deadline: float = float("inf")) -> Transcript:

@@ -23,7 +23,8 @@ from asr.recognizer import DecodeRequest, Pcm
 from asr.transcript import Transcript, Word
 from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
-from budget.scheduler import QueueFull, Scheduler, Urgency
+from budget.scheduler import QueueFull, Scheduler
+from budget.work import Urgency, Work
 
 RATE = 16_000
 _MEL_RATE = 100
@@ -59,7 +60,14 @@ class WhisperRecognizer:
     """
 
     def __init__(
-        self, directory: Path, scheduler: Scheduler, *, threads: int = 1, workers: int = 1, device: str = "cpu"
+        self,
+        directory: Path,
+        scheduler: Scheduler,
+        *,
+        threads: int = 1,
+        workers: int = 1,
+        device: str = "cpu",
+        share: Work | None = None,
     ) -> None:
         compute = "int8" if device == "cpu" else "int8_float16"
         try:
@@ -70,6 +78,7 @@ class WhisperRecognizer:
         except Exception as error:  # the runtime raises RuntimeError, the tokenizer a bare Exception
             raise ModelError(f"Whisper in {directory} can't be loaded: {error}") from error
         self._scheduler = scheduler
+        self._share = share or Work()
         self._mel = FeatureExtractor(feature_size=self._model.n_mels)
         self._simplify = opencc.OpenCC("t2s")
         self._suppressed = json.loads((directory / "config.json").read_text()).get("suppress_ids", [-1])
@@ -86,7 +95,12 @@ class WhisperRecognizer:
     @property
     def idle(self) -> bool:
         """See `Recognizer`."""
-        return self._scheduler.idle
+        return self._scheduler.idle and self._share.room(1)
+
+    @property
+    def spare(self) -> bool:
+        """See `Recognizer`."""
+        return self._scheduler.idle and self._share.room()
 
     def close(self) -> None:
         """Let the decodes in progress finish and end the threads: the runtime must not outlive the process."""

@@ -13,24 +13,12 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from enum import IntEnum
 from time import perf_counter
 from typing import Any, TypeVar
 
+from budget.work import Urgency, Work
+
 T = TypeVar("T")
-
-
-class Urgency(IntEnum):
-    """Classes of engine work; a smaller number goes first."""
-
-    FIRST_AUDIO = 0
-    CONTINUATION = 1
-    PARTIAL = 2
-    SPECULATION = 3
-
-
-WorkSeen = Callable[[str, Urgency, float, float], None]
-"""Told of each piece of work done: engine, class, seconds that it waited, seconds that it took. From any thread."""
 
 
 class QueueFull(Exception):
@@ -51,11 +39,11 @@ class Scheduler:
     """A few worker threads behind one priority queue.
 
     `workers` is the number of jobs that may run at once (an engine's own thread count is its
-    affair); `limit` bounds the jobs waiting; `seen` is told of what was done.
+    affair); `limit` bounds the jobs waiting; `share` is where its work counts.
     """
 
-    def __init__(self, name: str, *, workers: int = 1, limit: int = 64, seen: WorkSeen | None = None) -> None:
-        self._name, self._limit, self._seen = name, limit, seen
+    def __init__(self, name: str, *, workers: int = 1, limit: int = 64, share: Work | None = None) -> None:
+        self._name, self._limit, self._share = name, limit, share or Work()
         self._jobs: list[_Job] = []
         self._order = itertools.count()
         self._ready = threading.Condition()
@@ -129,10 +117,9 @@ class Scheduler:
     def _do(self, job: _Job) -> None:
         if not job.result.set_running_or_notify_cancel():
             return
-        began = perf_counter()
         try:
-            job.result.set_result(job.work())
+            with self._share.piece(self._name, job.urgency, perf_counter() - job.queued):
+                result = job.work()
+            job.result.set_result(result)
         except BaseException as error:  # noqa: BLE001 - handed to whoever awaits the job
             job.result.set_exception(error)
-        if self._seen is not None:
-            self._seen(self._name, job.urgency, began - job.queued, perf_counter() - began)

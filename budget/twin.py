@@ -16,7 +16,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from budget.scheduler import Urgency
+from budget.work import Urgency
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Talk:
     answer: float = 4.0
     answer_spread: float = 0.5
     thinks: tuple[float, float] = (0.5, 2.0)
-    waits: tuple[tuple[float, float], ...] = ((0.75, 0.2), (0.2, 0.65), (0.05, 1.5))
+    waits: tuple[tuple[float, float], ...] = ((0.77, 0.2), (0.2, 0.65), (0.03, 1.5))
     head_start: float = 0.25
     """The answer is begun so long before the silence is long enough."""
     notices: float = 0.08

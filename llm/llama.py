@@ -12,7 +12,6 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Hashable
 from concurrent.futures import Future
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -21,7 +20,8 @@ import xllamacpp
 
 from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
-from budget.scheduler import QueueFull, Scheduler, Urgency, WorkSeen
+from budget.scheduler import QueueFull, Scheduler
+from budget.work import Urgency, Work
 from llm.chat import ChatSession, Message, ReplyOptions
 from llm.sentence_end import end_probability, judgeable, open_ended, quoted
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _FIRST_TOKENS = 8
 """Tokens of a first clause, about."""
-_DELTAS_AHEAD = 64
+_DELTAS_AHEAD = 256
 """Deltas that may wait between llama.cpp's thread and the event loop."""
 _LIKELIEST = 100
 """How many next tokens are looked at for the end of a sentence."""
@@ -56,7 +56,7 @@ class LlamaModel:
         context: int,
         threads: int,
         gpu_layers: int = 0,
-        seen: WorkSeen | None = None,
+        share: Work | None = None,
     ) -> None:
         if not path.is_file():
             raise ModelError(f"no language model at {path}; run `halfsecond models pull`")
@@ -92,7 +92,7 @@ class LlamaModel:
         self._free = list(range(slots))
         self._judging = list(range(slots, slots + judging))
         self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
-        self._seen = seen
+        self._share = share or Work()
 
     def open(self) -> ChatSession | None:
         """See `ChatModel`."""
@@ -113,6 +113,11 @@ class LlamaModel:
         """See `ChatModel`."""
         await asyncio.to_thread(self._scheduler.close)
         self._renderer.close()
+
+    @property
+    def spare(self) -> bool:
+        """Whether a core is free for reading what nobody waits for."""
+        return self._share.room()
 
     def prefill(self, messages: list[Message], slot: int, urgency: Urgency) -> "Future[None]":
         """Read the prompt into a slot's cache on a worker thread. Raises `QueueFull`."""
@@ -149,10 +154,8 @@ class LlamaModel:
             "id_slot": slot,
             "cache_prompt": True,
         }
-        began = perf_counter()
-        self._server.handle_completions(json.dumps(request), take)
-        if self._seen is not None:
-            self._seen("llm", Urgency.SPECULATION, 0.0, perf_counter() - began)
+        with self._share.piece("llm", Urgency.SPECULATION):
+            self._server.handle_completions(json.dumps(request), take)
         return answer
 
     def _open_prompt(self, messages: list[Message]) -> str:
@@ -165,12 +168,10 @@ class LlamaModel:
 
     def generated(self, timings: dict[str, Any]) -> None:
         """Tell what a reply cost, by the server's own clock: the prompt and the first words, and the rest."""
-        if self._seen is None:
-            return
         tokens, seconds = timings.get("predicted_n", 0), timings.get("predicted_ms", 0.0) / 1000
         first = seconds * min(1.0, _FIRST_TOKENS / max(1, tokens))
-        self._seen("llm", Urgency.FIRST_AUDIO, 0.0, timings.get("prompt_ms", 0.0) / 1000 + first)
-        self._seen("llm", Urgency.CONTINUATION, 0.0, seconds - first)
+        self._share.done("llm", Urgency.FIRST_AUDIO, 0.0, timings.get("prompt_ms", 0.0) / 1000 + first)
+        self._share.done("llm", Urgency.CONTINUATION, 0.0, seconds - first)
 
     def release(self, slot: int) -> None:
         """Take a slot back; the most recently used goes to the end, so that caches live longest."""
@@ -182,7 +183,8 @@ class LlamaModel:
         """Run one request on a worker thread; `on_chunk` is called there and returns True to stop."""
 
         def work() -> None:
-            self._server.handle_chat_completions(json.dumps(request), on_chunk)
+            with self._share.running():
+                self._server.handle_chat_completions(json.dumps(request), on_chunk)
 
         return self._scheduler.submit(work, urgency, deadline=deadline)
 
@@ -263,14 +265,14 @@ class LlamaSession:
 
     async def prefill(self, messages: list[Message], *, urgent: bool = False) -> None:
         """See `ChatSession`."""
-        if self._closed or not messages:
+        if self._closed or not messages or not (urgent or self._model.spare):
             return
         key = (*messages[:-1], Message(messages[-1].role, open_ended(messages[-1].text)))
         await self._prompt.read(key, lambda u: self._model.prefill(messages, self._slot, u), urgent=urgent)
 
     async def whole(self, text: str, *, urgent: bool = False) -> float | None:
         """See `ChatSession`."""
-        if self._closed or not judgeable(text):
+        if self._closed or not judgeable(text) or not (urgent or self._model.spare):
             return None
         return await self._sentence.read(quoted(text), lambda u: self._model.whole(text, self._slot, u), urgent=urgent)
 

@@ -103,14 +103,15 @@ class Caller:
     async def _talk(self, until: float) -> None:
         await self._line.hear_out(1.0)
         connected = self._now()
-        next_clip = int(self._chance.integers(len(self._said))) if self._said else 0
+        order: list[int] = []
         interrupting = False
         while self._now() < until:
             if self._script.silent:
                 await self._line.tick()
                 continue
-            clip, pcm = self._said[next_clip % len(self._said)]
-            next_clip += 1
+            if not order:
+                order = [int(i) for i in self._chance.permutation(len(self._said))]
+            clip, pcm = self._said[order.pop()]
             heard = await self._turn(clip, pcm, interrupting=interrupting)
             if heard and self._chance.random() < self._script.interrupts:
                 await self._line.wait(float(self._chance.uniform(*self._script.interrupts_after)))

@@ -24,7 +24,8 @@ import asr.whisper
 from asr.recognizer import DecodeRequest
 from asr.transcript import Transcript
 from asr.whisper import ContextRule, WhisperRecognizer
-from budget.scheduler import Scheduler, Urgency
+from budget.scheduler import Scheduler
+from budget.work import Urgency
 from loadtest.accuracy import normal
 from loadtest.latency import half_scale, percentile, speech_span
 from loadtest.recordings import RECORDINGS, Clip, clips, load

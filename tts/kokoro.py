@@ -15,7 +15,8 @@ import onnxruntime
 
 from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
-from budget.scheduler import QueueFull, Scheduler, Urgency
+from budget.scheduler import QueueFull, Scheduler
+from budget.work import Urgency
 from tts.piper import PiperProcess
 from tts.speech import Pcm, Voice
 

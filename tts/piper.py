@@ -20,7 +20,7 @@ import structlog
 from budget.deadline import Stage
 from budget.deadline_lock import DeadlineLock
 from budget.errors import EngineError, ModelError
-from budget.scheduler import Urgency, WorkSeen
+from budget.work import Urgency, Work
 from tts.speech import Pcm, Voice
 
 log = structlog.get_logger(__name__)
@@ -36,8 +36,8 @@ _PATIENCE = 20.0
 class PiperProcess:
     """The worker process and the pipe to it: one request at a time, restarted when it dies."""
 
-    def __init__(self, model: Path | None, *, threads: int = 2, seen: WorkSeen | None = None) -> None:
-        self._seen = seen
+    def __init__(self, model: Path | None, *, threads: int = 2, share: Work | None = None) -> None:
+        self._share = share or Work()
         self._arguments = [sys.executable, "-P", str(_WORKER), "--threads", str(threads)]
         if model is not None:
             if not model.is_file():
@@ -60,27 +60,23 @@ class PiperProcess:
 
         Of those who wait the earliest `deadline` (loop seconds) goes first.
         """
-        loop = asyncio.get_running_loop()
-        asked = loop.time()
+        asked = asyncio.get_running_loop().time()
+        urgency = Urgency.FIRST_AUDIO if deadline - asked < _URGENT else Urgency.CONTINUATION
         async with self._turn.hold(deadline):
-            began = loop.time()
             process = await self._running()
             assert process.stdin is not None and process.stdout is not None
             number = next(self._ids)
             process.stdin.write(json.dumps({**request, "id": number}).encode() + b"\n")
-            while True:
-                header, payload = await self._read(process)
-                if header["id"] != number:
-                    continue  # the rest of an answer whose caller has gone
-                if "error" in header:
-                    raise EngineError(Stage.TTS, f"Piper: {header['error']}")
-                if header.get("done"):
-                    if self._seen is not None:
-                        urgent = deadline - asked < _URGENT
-                        urgency = Urgency.FIRST_AUDIO if urgent else Urgency.CONTINUATION
-                        self._seen("tts", urgency, began - asked, loop.time() - began)
-                    return
-                yield header, payload
+            with self._share.piece("tts", urgency, asyncio.get_running_loop().time() - asked):
+                while True:
+                    header, payload = await self._read(process)
+                    if header["id"] != number:
+                        continue  # the rest of an answer whose caller has gone
+                    if "error" in header:
+                        raise EngineError(Stage.TTS, f"Piper: {header['error']}")
+                    if header.get("done"):
+                        return
+                    yield header, payload
 
     async def close(self) -> None:
         """End the worker; it exits when its input closes."""
@@ -127,8 +123,8 @@ class PiperProcess:
 class PiperSynthesizer:
     """One Piper voice."""
 
-    def __init__(self, model: Path, *, threads: int = 2, seen: WorkSeen | None = None) -> None:
-        self._process = PiperProcess(model, threads=threads, seen=seen)
+    def __init__(self, model: Path, *, threads: int = 2, share: Work | None = None) -> None:
+        self._process = PiperProcess(model, threads=threads, share=share)
         config = Path(f"{model}.json")
         if not config.is_file():
             raise ModelError(f"no Piper configuration at {config}; run `halfsecond models pull`")

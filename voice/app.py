@@ -10,7 +10,8 @@ import structlog
 
 from asr.whisper import WhisperRecognizer
 from budget.ids import new_id
-from budget.scheduler import Scheduler, Urgency, WorkSeen
+from budget.scheduler import Scheduler
+from budget.work import Urgency, Work
 from llm.chat import ChatModel, ChatSession
 from llm.llama import LlamaModel
 from llm.openai import OpenAiModel
@@ -134,18 +135,18 @@ class Service:
 
 
 @asynccontextmanager
-async def engines(settings: Settings, seen: WorkSeen | None = None) -> AsyncIterator[Engines]:
-    """Load and warm every engine; free them at the end. `seen` is told of their work.
+async def engines(settings: Settings, share: Work | None = None) -> AsyncIterator[Engines]:
+    """Load and warm every engine; free them at the end. Their work counts in `share`.
 
     Raises `ModelError` or `EngineError`.
     """
     settings = await calibrated(settings)
     async with AsyncExitStack() as stack:
-        recognizer = await asyncio.to_thread(_recognizer, settings, seen)
+        recognizer = await asyncio.to_thread(_recognizer, settings, share)
         stack.push_async_callback(asyncio.to_thread, recognizer.close)
-        chat = await asyncio.to_thread(_chat, settings, seen)
+        chat = await asyncio.to_thread(_chat, settings, share)
         stack.push_async_callback(chat.close)
-        synthesizer = OpenerMemory(_synthesizer(settings, seen))
+        synthesizer = OpenerMemory(_synthesizer(settings, share))
         stack.push_async_callback(synthesizer.close)
         async with asyncio.TaskGroup() as warming:
             warming.create_task(chat.warm())
@@ -160,23 +161,24 @@ async def engines(settings: Settings, seen: WorkSeen | None = None) -> AsyncIter
         phrases = Phrases(call.sound, said)
         judge = None
         if settings.vad.turn_end == "meaning":
-            turns = Scheduler("turn", limit=2 * settings.call.max_calls, seen=seen)
+            turns = Scheduler("turn", limit=2 * settings.call.max_calls, share=share)
             stack.push_async_callback(asyncio.to_thread, turns.close)
             judge = await asyncio.to_thread(_judge, settings, turns)
         yield Engines(recognizer, chat, synthesizer, _detectors(settings), judge, recognizer.languages, phrases)
 
 
-def _recognizer(settings: Settings, seen: WorkSeen | None) -> WhisperRecognizer:
+def _recognizer(settings: Settings, share: Work | None) -> WhisperRecognizer:
     return WhisperRecognizer(
         whisper_folder(settings),
-        Scheduler("asr", workers=_DECODES, seen=seen),
+        Scheduler("asr", workers=_DECODES, share=share),
         threads=settings.asr.threads,
         workers=_DECODES,
         device=settings.asr.device,
+        share=share,
     )
 
 
-def _chat(settings: Settings, seen: WorkSeen | None) -> ChatModel:
+def _chat(settings: Settings, share: Work | None) -> ChatModel:
     llm = settings.llm
     if llm.engine == "openai":
         return OpenAiModel(llm.base_url, llm.api_key.get_secret_value(), llm.model, timeout=llm.timeout)
@@ -187,18 +189,18 @@ def _chat(settings: Settings, seen: WorkSeen | None) -> ChatModel:
         context=llm.context,
         threads=llm.threads,
         gpu_layers=llm.gpu_layers,
-        seen=seen,
+        share=share,
     )
 
 
-def _synthesizer(settings: Settings, seen: WorkSeen | None) -> Synthesizer:
+def _synthesizer(settings: Settings, share: Work | None) -> Synthesizer:
     tts = settings.tts
     if tts.engine == "kokoro":
         folder = tts.path or CATALOGUE.folder("kokoro", settings.models.directory)
         return KokoroSynthesizer(
-            folder / "kokoro.onnx", folder / "voices", Scheduler("tts", seen=seen), threads=tts.threads
+            folder / "kokoro.onnx", folder / "voices", Scheduler("tts", share=share), threads=tts.threads
         )
-    return PiperSynthesizer(piper_file(settings), threads=tts.threads, seen=seen)
+    return PiperSynthesizer(piper_file(settings), threads=tts.threads, share=share)
 
 
 def _detectors(settings: Settings) -> Callable[[], SpeechDetector]:

@@ -16,7 +16,8 @@ from asr.incremental import DecodeJob, IncrementalTranscript
 from asr.recognizer import DecodeRequest, Recognizer
 from asr.transcript import Heard, Transcript
 from budget.errors import EngineError
-from budget.scheduler import QueueFull, Urgency
+from budget.scheduler import QueueFull
+from budget.work import Urgency
 from transport.frame import FRAME_SECONDS, AudioFrame
 from vad.speech import SpeechDetector, SpeechEvent, SpeechStarted, SpeechTracker
 from vad.turn_end import EndpointRule
@@ -173,11 +174,12 @@ class Hearing:
         """While the caller speaks: start the next decode if one is due, at a dip or after a while."""
         if self._turn is None or not self._tracker.speaking:
             return
-        idle = self._recognizer.idle
-        early = self._turn.early_job() if idle else None
+        early = self._turn.early_job() if self._recognizer.idle else None
         if early is not None:
             self._start(early, Urgency.PARTIAL)
-        elif self._tracker.probability >= 0.5 and (job := self._turn.partial_job(busy=not idle)) is not None:
+            return
+        busy = not self._recognizer.spare
+        if self._tracker.probability >= 0.5 and (job := self._turn.partial_job(busy=busy)) is not None:
             self._start(job, Urgency.CONTINUATION if job.final else Urgency.PARTIAL)
 
     def recognise(self, speech_end: float) -> bool:

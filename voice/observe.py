@@ -7,7 +7,7 @@ import sys
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
-from budget.scheduler import Urgency
+from budget.work import Urgency
 from voice.process_metrics import ProcessCollector
 from voice.records import CallRecord, Turn
 from voice.reply import Reply
@@ -107,7 +107,7 @@ class Observer:
         )
 
     def work_done(self, engine: str, urgency: Urgency, waited: float, worked: float) -> None:
-        """An engine did a piece of work. See `budget.scheduler.WorkSeen`."""
+        """An engine did a piece of work. See `budget.work.WorkSeen`."""
         self._worked.labels(engine, urgency.name.lower()).observe(worked)
         self._waited.labels(engine, urgency.name.lower()).observe(waited)
 

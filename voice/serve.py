@@ -7,6 +7,7 @@ from contextlib import suppress
 import structlog
 from aiohttp import web
 
+from budget.work import Work
 from voice.app import Service, engines
 from voice.config import Settings, check_exposure
 from voice.http import build
@@ -61,7 +62,7 @@ async def _run(
         started.set_result(port)
     log.info("loading models", url=f"http://{settings.host}:{port}/")
     began = asyncio.get_running_loop().time()
-    async with engines(settings, service.observer.work_done) as ready:
+    async with engines(settings, Work(service.observer.work_done)) as ready:
         service.engines = ready
         seconds = round(asyncio.get_running_loop().time() - began, 1)
         log.info("ready", url=f"http://{settings.host}:{port}/", seconds=seconds)

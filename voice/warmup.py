@@ -8,7 +8,7 @@ from asr.agreement import plain
 from asr.recognizer import DecodeRequest, Recognizer
 from budget.deadline import Stage
 from budget.errors import EngineError
-from budget.scheduler import Urgency
+from budget.work import Urgency
 from transport.frame import from_pcm16
 
 _CLIP = "warmup.pcm"

@@ -90,8 +90,8 @@ def test_text_cannot_be_longer_than_its_speech() -> None:
 class Speech:
     """Feeds an utterance; decodes by a given text that is spoken one word every half second."""
 
-    def __init__(self, text: str, policy: DecodePolicy | None = None) -> None:
-        self.said = words(text)
+    def __init__(self, text: str, policy: DecodePolicy | None = None, *, busy: bool = False) -> None:
+        self.said, self.busy = words(text), busy
         self.policy = policy or DecodePolicy()
         self.transcript = IncrementalTranscript(0.0, self.policy)
         self.now = 0.0
@@ -103,7 +103,7 @@ class Speech:
             self.now += 0.02
             if probability > 0.5:
                 self.transcript.spoke_until(self.now)
-                if job := self.transcript.partial_job():
+                if job := self.transcript.partial_job(busy=self.busy):
                     self.decode(job)
 
     def decode(self, job: DecodeJob) -> None:
@@ -146,6 +146,14 @@ def test_the_final_pass_of_a_long_utterance_has_only_the_tail_to_do() -> None:
     speech.feed(40)
     speech.finish()
     assert len(speech.jobs[-1].pcm) / 16_000 < 10
+
+
+def test_partials_are_fewer_but_nothing_is_lost_while_others_need_the_recogniser() -> None:
+    alone, beside = Speech(numbered(24)), Speech(numbered(24), busy=True)
+    for speech in (alone, beside):
+        speech.feed(12.0)
+    assert 2 <= len(beside.jobs) <= len(alone.jobs) / 2
+    assert beside.finish() == alone.finish() == numbered(24).strip()
 
 
 def test_speech_that_goes_on_after_a_real_pause_commits_what_came_before() -> None:

@@ -4,7 +4,8 @@ import threading
 import pytest
 
 from budget.deadline import LatencyBudget, Stage, TurnTimings
-from budget.scheduler import QueueFull, Scheduler, Urgency
+from budget.scheduler import QueueFull, Scheduler
+from budget.work import Urgency
 
 
 def test_a_turns_budget_counts_from_the_last_speech_sample() -> None:

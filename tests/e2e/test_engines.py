@@ -17,7 +17,8 @@ from asr.guards import loops
 from asr.recognizer import DecodeRequest
 from asr.whisper import WhisperRecognizer
 from budget.errors import ConfigError, EngineError, ModelError
-from budget.scheduler import Scheduler, Urgency
+from budget.scheduler import Scheduler
+from budget.work import Urgency
 from llm.chat import Message, ReplyOptions
 from llm.llama import LlamaModel
 from llm.openai import OpenAiModel

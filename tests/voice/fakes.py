@@ -40,6 +40,7 @@ class FakeRecognizer:
     seconds: float = 0.1
     broken: bool = False
     idle: bool = True
+    spare: bool = True
     requests: list[DecodeRequest] = field(default_factory=list)
 
     async def decode(self, request: DecodeRequest, urgency: object, *, deadline: float = 0.0) -> Transcript:
