@@ -33,12 +33,12 @@ class Recognizer(Protocol):
 
     @property
     def idle(self) -> bool:
-        """Whether a decode asked for now would begin at once, and nearly undisturbed: a guess is worth it only then."""
+        """Whether a decode asked for now would begin at once, on a core of its own: a guess is worth it only then."""
         ...
 
     @property
     def spare(self) -> bool:
-        """Whether a core is free for a decode that nobody waits for."""
+        """Whether the machine is quiet enough for a decode that nobody waits for."""
         ...
 
     async def decode(self, request: DecodeRequest, urgency: Urgency, *, deadline: float = float("inf")) -> Transcript:

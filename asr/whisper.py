@@ -95,12 +95,12 @@ class WhisperRecognizer:
     @property
     def idle(self) -> bool:
         """See `Recognizer`."""
-        return self._scheduler.idle and self._share.room(1)
+        return self._scheduler.idle and self._share.room
 
     @property
     def spare(self) -> bool:
         """See `Recognizer`."""
-        return self._scheduler.idle and self._share.room()
+        return self._scheduler.idle and self._share.quiet
 
     def close(self) -> None:
         """Let the decodes in progress finish and end the threads: the runtime must not outlive the process."""

@@ -34,9 +34,15 @@ class Work:
         self._lock = threading.Lock()
         self._running = 0
 
-    def room(self, spare: int = 0) -> bool:
-        """Whether a core is free, `spare` pieces on top of that allowed."""
-        return self._running < self._cores + spare
+    @property
+    def room(self) -> bool:
+        """Whether a core is free."""
+        return self._running < self._cores
+
+    @property
+    def quiet(self) -> bool:
+        """Whether most cores are free: time for what nobody waits for."""
+        return self._running < max(1, self._cores // 2)
 
     @contextmanager
     def piece(self, engine: str, urgency: Urgency, waited: float = 0.0) -> Iterator[None]:

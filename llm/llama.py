@@ -117,7 +117,7 @@ class LlamaModel:
     @property
     def spare(self) -> bool:
         """Whether a core is free for reading what nobody waits for."""
-        return self._share.room()
+        return self._share.room
 
     def prefill(self, messages: list[Message], slot: int, urgency: Urgency) -> "Future[None]":
         """Read the prompt into a slot's cache on a worker thread. Raises `QueueFull`."""

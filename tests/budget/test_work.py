@@ -6,15 +6,24 @@ from budget.scheduler import Scheduler
 from budget.work import Urgency, Work
 
 
-def test_there_is_room_while_a_core_is_free() -> None:
+def test_there_is_room_while_a_core_is_free_and_quiet_while_most_are() -> None:
     work = Work(cores=2)
-    assert work.room()
+    assert work.room
+    assert work.quiet
     with work.running():
-        assert work.room()
+        assert work.room
+        assert not work.quiet
         with work.running():
-            assert not work.room()
-            assert work.room(spare=1)
-    assert work.room()
+            assert not work.room
+    assert work.room
+    assert work.quiet
+
+
+def test_a_single_core_is_quiet_when_nothing_runs() -> None:
+    work = Work(cores=1)
+    assert work.quiet
+    with work.running():
+        assert not work.quiet
 
 
 def test_work_that_fails_makes_room_too_and_is_not_told_as_done() -> None:
@@ -22,7 +31,7 @@ def test_work_that_fails_makes_room_too_and_is_not_told_as_done() -> None:
     work = Work(lambda *what: told.append(what), cores=1)
     with pytest.raises(ValueError, match="broken"), work.piece("asr", Urgency.PARTIAL):
         raise ValueError("broken")
-    assert work.room()
+    assert work.room
     assert told == []
 
 
@@ -30,7 +39,7 @@ async def test_a_scheduler_tells_engine_class_wait_and_time() -> None:
     told: list[tuple] = []
     work = Work(lambda *what: told.append(what), cores=1)
     scheduler = Scheduler("asr", share=work)
-    assert await scheduler.run(work.room, Urgency.FIRST_AUDIO) is False, "it runs itself"
+    assert await scheduler.run(lambda: work.room, Urgency.FIRST_AUDIO) is False, "it runs itself"
     scheduler.close()
     [(engine, urgency, waited, took)] = told
     assert (engine, urgency) == ("asr", Urgency.FIRST_AUDIO)

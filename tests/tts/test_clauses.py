@@ -35,6 +35,8 @@ def split(text: str, limits: ClauseLimits = PLAIN, size: int = 1) -> list[str]:
         ("价格是１，０００円。好；再见", ["价格是１，０００円。", "好；", "再见"]),
         ("1. Boil water\n2. Add tea\n", ["1. Boil water\n", "2. Add tea\n"]),
         ("100020003000400050", ["100020003", "000400050"]),
+        ("1,0001,90210,01803,1,0001", ["1,0001,9021", "0,01803,1,0001"]),
+        ("1,000,000,000,000 stars. Ok.", ["1,000,000,000,000 stars.", " Ok."]),
         ("Call 5550123456 now. Ok.", ["Call 5550123456 now.", " Ok."]),
         ("**Bold.** Then more.", ["**Bold.**", " Then more."]),
         ("Well, certainly, yes.", ["Well, certainly,", " yes."]),
