@@ -92,7 +92,7 @@ class LlamaModel:
         self._free = list(range(slots))
         self._judging = list(range(slots, slots + judging))
         self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
-        self._share = share or Work()
+        self._share, self._replies = share or Work(), Work(cores=1)
 
     def open(self) -> ChatSession | None:
         """See `ChatModel`."""
@@ -116,8 +116,8 @@ class LlamaModel:
 
     @property
     def spare(self) -> bool:
-        """Whether a core is free for reading what nobody waits for."""
-        return self._share.room
+        """Whether a core is free for reading what nobody waits for, and no reply's tokens would wait for it."""
+        return self._share.room and self._replies.room
 
     def prefill(self, messages: list[Message], slot: int, urgency: Urgency) -> "Future[None]":
         """Read the prompt into a slot's cache on a worker thread. Raises `QueueFull`."""
@@ -183,7 +183,7 @@ class LlamaModel:
         """Run one request on a worker thread; `on_chunk` is called there and returns True to stop."""
 
         def work() -> None:
-            with self._share.running():
+            with self._share.running(), self._replies.running():
                 self._server.handle_chat_completions(json.dumps(request), on_chunk)
 
         return self._scheduler.submit(work, urgency, deadline=deadline)

@@ -16,6 +16,9 @@ from voice.playout import Playout
 from voice.reply import Phrases, Reply, Speaker
 from voice.session import CallSettings
 
+_DECIDES = 0.01
+"""Seconds that the call gets, once the words are judged, to find that the answer is wanted at once."""
+
 
 @dataclass(frozen=True)
 class ReplyAudible:
@@ -195,20 +198,29 @@ class Answering:
     async def _run(
         self, reply: Reply, source: AsyncGenerator[str, None], settings: CallSettings, read: list[Message] | None
     ) -> None:
-        """Run the reply. The caller's words at the end of a prompt to `read` are judged first, and the prompt
-        is read; the answer itself waits until it is likely to be wanted.
-        """
+        """Run the reply. Until it is likely to be wanted, the prompt to `read` is judged and read ahead."""
         if read is not None:
-            by_meaning = settings.rule.by_meaning
-            whole = await self._chat.whole(read[-1].text, urgent=True) if by_meaning else None
-            self._post(SentenceJudged(reply.reply_id, whole))
-            await self._chat.prefill(read, urgent=True)
-            await reply.wanted.wait()
+            ahead = self._tasks.create_task(self._read_ahead(reply, settings, read))
+            try:
+                await reply.wanted.wait()
+            except asyncio.CancelledError:
+                ahead.cancel()
+                raise
         if reply.playout is not None:
             await reply.speak(source, Speaker(self._synthesizer, settings.sound, self._phrases, settings.apology))
         else:
             await reply.write(source, lambda text: self._leg.notify(ReplyText(reply.reply_id, reply.item_id, text)))
         self._post(ReplyFinished(reply.reply_id))
+
+    async def _read_ahead(self, reply: Reply, settings: CallSettings, read: list[Message]) -> None:
+        """Judge the caller's words at the end of the prompt, then read it, unless the reply itself is about to."""
+        whole = await self._chat.whole(read[-1].text, urgent=True) if settings.rule.by_meaning else None
+        self._post(SentenceJudged(reply.reply_id, whole))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_DECIDES):
+                await reply.wanted.wait()
+                return
+        await self._chat.prefill(read, urgent=True)
 
     async def _keep(self, reply: Reply, text: str) -> None:
         if not text:
