@@ -31,14 +31,11 @@ class DecodeRequest:
 class Recognizer(Protocol):
     """Turns speech into text; shared by all calls, no state between requests."""
 
-    @property
-    def idle(self) -> bool:
-        """Whether a decode asked for now would begin at once, on a core of its own: a guess is worth it only then."""
-        ...
+    def spare(self, own: int) -> bool:
+        """Whether, beside the caller's `own` decodes, the machine is quiet enough for one that nobody waits for.
 
-    @property
-    def spare(self) -> bool:
-        """Whether the machine is quiet enough for a decode that nobody waits for."""
+        It would begin at once, and disturb no other call.
+        """
         ...
 
     async def decode(self, request: DecodeRequest, urgency: Urgency, *, deadline: float = float("inf")) -> Transcript:

@@ -92,15 +92,9 @@ class WhisperRecognizer:
         special = (token[2:-2] for token in vocabulary if token.startswith("<|") and token.endswith("|>"))
         return frozenset(token for token in special if 2 <= len(token) <= 3 and token.islower())
 
-    @property
-    def idle(self) -> bool:
+    def spare(self, own: int) -> bool:
         """See `Recognizer`."""
-        return self._scheduler.idle and self._share.room
-
-    @property
-    def spare(self) -> bool:
-        """See `Recognizer`."""
-        return self._scheduler.idle and self._share.quiet
+        return self._scheduler.idle and self._share.quiet(own)
 
     def close(self) -> None:
         """Let the decodes in progress finish and end the threads: the runtime must not outlive the process."""

@@ -7,7 +7,7 @@ a core is free: everything else has a caller who waits.
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from time import perf_counter
 
@@ -39,16 +39,15 @@ class Work:
         """Whether a core is free."""
         return self._running < self._cores
 
-    @property
-    def quiet(self) -> bool:
-        """Whether most cores are free: time for what nobody waits for."""
-        return self._running < max(1, self._cores // 2)
+    def quiet(self, own: int = 0) -> bool:
+        """Whether, beside `own` pieces of who asks, most cores are free: time for what nobody waits for."""
+        return self._running - own < max(1, self._cores // 2)
 
     @contextmanager
     def piece(self, engine: str, urgency: Urgency, waited: float = 0.0) -> Iterator[None]:
-        """One piece of work runs; `waited` seconds for its turn."""
+        """One piece of work runs; `waited` seconds for its turn. Speculation is short and stands in nobody's way."""
         began = perf_counter()
-        with self.running():
+        with nullcontext() if urgency is Urgency.SPECULATION else self.running():
             yield
         self.done(engine, urgency, waited, perf_counter() - began)
 

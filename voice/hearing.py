@@ -72,6 +72,8 @@ class Hearing:
         self._over = True
         self._spoke_at: float | None = None
         """Since when the caller speaks, until that has lasted for `INSISTS`."""
+        self._decoding = 0
+        """Decodes of this call under way."""
         self._awaited: float | None = None
         """The end of the speech whose final transcript was asked for and is not back."""
         self.asr_started = 0.0
@@ -174,12 +176,12 @@ class Hearing:
         """While the caller speaks: start the next decode if one is due, at a dip or after a while."""
         if self._turn is None or not self._tracker.speaking:
             return
-        early = self._turn.early_job() if self._recognizer.idle else None
+        spare = self._recognizer.spare(self._decoding)
+        early = self._turn.early_job() if spare else None
         if early is not None:
             self._start(early, Urgency.PARTIAL)
             return
-        busy = not self._recognizer.spare
-        if self._tracker.probability >= 0.5 and (job := self._turn.partial_job(busy=busy)) is not None:
+        if self._tracker.probability >= 0.5 and (job := self._turn.partial_job(busy=not spare)) is not None:
             self._start(job, Urgency.CONTINUATION if job.final else Urgency.PARTIAL)
 
     def recognise(self, speech_end: float) -> bool:
@@ -213,6 +215,7 @@ class Hearing:
 
     async def _decode(self, job: DecodeJob, urgency: Urgency) -> None:
         request = DecodeRequest(job.pcm, self.language, job.speech_seconds, job.final, job.want_words)
+        self._decoding += 1
         try:
             self._post(Decoded(job, await self._recognizer.decode(request, urgency)))
         except QueueFull:
@@ -220,3 +223,5 @@ class Hearing:
         except EngineError as error:
             log.warning("recognition failed", error=str(error))
             self._post(Decoded(job, None, error))
+        finally:
+            self._decoding -= 1

@@ -39,9 +39,10 @@ class FakeRecognizer:
     text: str = "hello"
     seconds: float = 0.1
     broken: bool = False
-    idle: bool = True
-    spare: bool = True
     requests: list[DecodeRequest] = field(default_factory=list)
+
+    def spare(self, own: int) -> bool:
+        return True
 
     async def decode(self, request: DecodeRequest, urgency: object, *, deadline: float = 0.0) -> Transcript:
         self.requests.append(request)
