@@ -25,6 +25,11 @@ from tts.speech import Pcm, Voice
 
 log = structlog.get_logger(__name__)
 
+_Answer = tuple[dict[str, Any], bytes]
+"""A header and the bytes that it announces."""
+_Inboxes = dict[int, "asyncio.Queue[_Answer | None]"]
+"""Answers of one worker that were not taken yet, by request; None: it died."""
+
 _WORKER = Path(__file__).with_name("piper_worker.py")
 _MOST_BYTES = 1 << 20
 _URGENT = 0.05
@@ -34,7 +39,11 @@ _PATIENCE = 20.0
 
 
 class PiperProcess:
-    """The worker process and the pipe to it: one request at a time, restarted when it dies."""
+    """The worker process and the pipe to it, restarted when it dies.
+
+    Two requests at a time: one that somebody waits for, one whose audio is not due yet; a long clause of
+    one caller would else hold up the first words for another.
+    """
 
     def __init__(self, model: Path | None, *, threads: int = 2, share: Work | None = None) -> None:
         self._share = share or Work()
@@ -44,7 +53,10 @@ class PiperProcess:
                 raise ModelError(f"no Piper voice at {model}; run `halfsecond models pull`")
             self._arguments += ["--model", str(model)]
         self._process: asyncio.subprocess.Process | None = None
-        self._turn = DeadlineLock()
+        self._starting = asyncio.Lock()
+        self._listener: asyncio.Task[None] | None = None
+        self._inboxes: _Inboxes = {}
+        self._lanes = (DeadlineLock(), DeadlineLock())
         self._ids = itertools.count(1)
         self.restarts = 0
 
@@ -53,30 +65,32 @@ class PiperProcess:
         """The worker's process id while it runs."""
         return self._process.pid if self._process and self._process.returncode is None else None
 
-    async def answers(
-        self, request: dict[str, Any], deadline: float = float("inf")
-    ) -> AsyncGenerator[tuple[dict[str, Any], bytes], None]:
+    async def answers(self, request: dict[str, Any], deadline: float = float("-inf")) -> AsyncGenerator[_Answer, None]:
         """Send a request; yield (header, payload) until its last. Raises `ConnectionError` if the worker dies.
 
         Of those who wait the earliest `deadline` (loop seconds) goes first.
         """
         asked = asyncio.get_running_loop().time()
         urgency = Urgency.FIRST_AUDIO if deadline - asked < _URGENT else Urgency.CONTINUATION
-        async with self._turn.hold(deadline):
-            process = await self._running()
-            assert process.stdin is not None and process.stdout is not None
+        lane = 0 if urgency is Urgency.FIRST_AUDIO else 1
+        async with self._lanes[lane].hold(deadline):
+            process, inboxes = await self._running()
+            assert process.stdin is not None
             number = next(self._ids)
-            process.stdin.write(json.dumps({**request, "id": number}).encode() + b"\n")
-            with self._share.piece("tts", urgency, asyncio.get_running_loop().time() - asked):
-                while True:
-                    header, payload = await self._read(process)
-                    if header["id"] != number:
-                        continue  # the rest of an answer whose caller has gone
-                    if "error" in header:
-                        raise EngineError(Stage.TTS, f"Piper: {header['error']}")
-                    if header.get("done"):
-                        return
-                    yield header, payload
+            inbox = inboxes[number] = asyncio.Queue()
+            try:
+                process.stdin.write(json.dumps({**request, "id": number, "lane": lane}).encode() + b"\n")
+                await process.stdin.drain()
+                with self._share.piece("tts", urgency, asyncio.get_running_loop().time() - asked):
+                    while True:
+                        header, payload = await self._next(inbox, process)
+                        if "error" in header:
+                            raise EngineError(Stage.TTS, f"Piper: {header['error']}")
+                        if header.get("done"):
+                            return
+                        yield header, payload
+            finally:
+                del inboxes[number]
 
     async def close(self) -> None:
         """End the worker; it exits when its input closes."""
@@ -90,34 +104,53 @@ class PiperProcess:
         except TimeoutError:
             process.kill()
             await process.wait()
+        if self._listener is not None:
+            await self._listener
 
-    async def _running(self) -> asyncio.subprocess.Process:
-        if self._process is not None and self._process.returncode is None:
-            return self._process
-        if self._process is not None:
-            self.restarts += 1
-            log.warning("piper restarted", exit_code=self._process.returncode)
-        self._process = await asyncio.create_subprocess_exec(
-            *self._arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MOST_BYTES
-        )
-        return self._process
+    async def _running(self) -> tuple[asyncio.subprocess.Process, _Inboxes]:
+        async with self._starting:
+            if self._process is not None and self._process.returncode is None:
+                return self._process, self._inboxes
+            if self._process is not None:
+                self.restarts += 1
+                log.warning("piper restarted", exit_code=self._process.returncode)
+            self._process = await asyncio.create_subprocess_exec(
+                *self._arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MOST_BYTES
+            )
+            self._inboxes = {}
+            self._listener = asyncio.get_running_loop().create_task(self._listen(self._process, self._inboxes))
+            return self._process, self._inboxes
 
-    async def _read(self, process: asyncio.subprocess.Process) -> tuple[dict[str, Any], bytes]:
+    async def _listen(self, process: asyncio.subprocess.Process, inboxes: _Inboxes) -> None:
+        """Hand out the worker's answers until it ends, then tell everybody who waits."""
         assert process.stdout is not None
         try:
-            async with asyncio.timeout(_PATIENCE):
-                assert process.stdin is not None
-                await process.stdin.drain()
-                line = await process.stdout.readline()
-                if not line:
-                    raise ConnectionError("the Piper process ended")
+            while line := await process.stdout.readline():
                 header: dict[str, Any] = json.loads(line)
-                return header, await process.stdout.readexactly(header.get("bytes", 0))
-        except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, ValueError) as error:
+                payload = await process.stdout.readexactly(header.get("bytes", 0))
+                inbox = inboxes.get(header["id"])
+                if inbox is not None:  # else its caller has gone
+                    inbox.put_nowait((header, payload))
+        except (ConnectionError, asyncio.IncompleteReadError, ValueError) as error:
+            log.warning("piper broke off", error=repr(error))
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        for inbox in inboxes.values():
+            inbox.put_nowait(None)
+
+    async def _next(self, inbox: "asyncio.Queue[_Answer | None]", process: asyncio.subprocess.Process) -> _Answer:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                found = await inbox.get()
+        except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-            raise ConnectionError(f"the Piper process broke off: {error!r}") from error
+            raise ConnectionError("the Piper process does not answer") from None
+        if found is None:
+            raise ConnectionError("the Piper process ended")
+        return found
 
 
 class PiperSynthesizer:

@@ -1,21 +1,28 @@
 """The Piper program: a process of its own that speaks and phonemises for whoever holds its pipes.
 
 It imports `piper` (GPL-3.0) and is therefore run, never imported, by the service. One JSON line a
-request on standard input: {"id", "speak", "speed", "speaker"} or {"id", "phonemize", "language"}.
-Answers on standard output: a JSON line {"id", "bytes"} and that many bytes of 16-bit audio, once a
-sentence; {"id", "phonemes"}; {"id", "error"}; and {"id", "done": true} at the end of each request.
+request on standard input: {"id", "speak", "speed", "speaker"} or {"id", "phonemize", "language"}, each with a
+"lane": requests of one lane are served one after the other, those of two lanes side by side on the same voice,
+so that a clause somebody waits for is not held up by a long one that is not due yet. Answers on standard
+output: a JSON line {"id", "bytes"} and that many bytes of 16-bit audio, once a sentence; {"id", "phonemes"};
+{"id", "error"}; and {"id", "done": true} at the end of each request.
 """
 
 import argparse
 import json
 import os
+import queue
 import sys
+import threading
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import onnxruntime
 from piper import PiperVoice
 from piper.config import PiperConfig, SynthesisConfig
 from piper.phonemize_espeak import EspeakPhonemizer
+
+_LANES = 2
 
 
 def load(path: str, threads: int) -> PiperVoice:
@@ -30,13 +37,42 @@ def load(path: str, threads: int) -> PiperVoice:
     return PiperVoice(session=session, config=settings)
 
 
-def answer(voice: PiperVoice | None, phonemizer: EspeakPhonemizer, request: dict[str, Any], out: BinaryIO) -> None:
+class Answers:
+    """Writes answers whole, whichever lane they come from."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._lock = threading.Lock()
+
+    def tell(self, number: int, payload: bytes = b"", **header: Any) -> None:
+        """One header, with the audio it announces."""
+        with self._lock:
+            self._out.write(json.dumps({"id": number, **header}).encode() + b"\n" + payload)
+            self._out.flush()
+
+
+def one_at_a_time(voice: PiperVoice | None, phonemizer: EspeakPhonemizer) -> None:
+    """Let lanes phonemise in turns: espeak-ng keeps its state in globals."""
+    lock = threading.Lock()
+
+    def guarded(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            with lock:
+                return work(*arguments)
+
+        return run
+
+    phonemizer.phonemize = guarded(phonemizer.phonemize)
+    if voice is not None:
+        voice.phonemize = guarded(voice.phonemize)
+
+
+def answer(voice: PiperVoice | None, phonemizer: EspeakPhonemizer, request: dict[str, Any], answers: Answers) -> None:
     """Serve one request; errors are told to the other side."""
     number = request["id"]
 
     def tell(payload: bytes = b"", **header: Any) -> None:
-        out.write(json.dumps({"id": number, **header}).encode() + b"\n" + payload)
-        out.flush()
+        answers.tell(number, payload, **header)
 
     try:
         if "phonemize" in request:
@@ -64,12 +100,27 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
-    out = os.fdopen(os.dup(1), "wb")
+    answers = Answers(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     voice = load(arguments.model, arguments.threads) if arguments.model else None
     phonemizer = EspeakPhonemizer()
+    one_at_a_time(voice, phonemizer)
+    lanes: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
+
+    def serve(lane: "queue.SimpleQueue[dict[str, Any]]") -> None:
+        while True:
+            try:
+                answer(voice, phonemizer, lane.get(), answers)
+            except BrokenPipeError:
+                os._exit(0)
+
     for line in sys.stdin.buffer:
-        answer(voice, phonemizer, json.loads(line), out)
+        request = json.loads(line)
+        number = int(request.get("lane", 0)) % _LANES
+        if number not in lanes:
+            lanes[number] = queue.SimpleQueue()
+            threading.Thread(target=serve, args=(lanes[number],), daemon=True).start()
+        lanes[number].put(request)
 
 
 if __name__ == "__main__":

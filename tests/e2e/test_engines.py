@@ -262,6 +262,25 @@ async def test_an_abandoned_clause_does_not_leak_into_the_next() -> None:
     await piper.close()
 
 
+async def test_a_clause_that_somebody_waits_for_is_not_held_up_by_one_that_is_not_due_yet() -> None:
+    piper = PiperSynthesizer(CATALOGUE.file("piper-joe", MODELS))
+    await piper.warm()
+    done: list[str] = []
+
+    async def say(name: str, text: str, due_in: float) -> None:
+        deadline = asyncio.get_running_loop().time() + due_in
+        async for _ in piper.speak(text, Voice(), deadline=deadline):
+            pass
+        done.append(name)
+
+    async with asyncio.TaskGroup() as both:
+        both.create_task(say("later", "a long sentence that goes on and on and on " * 6, due_in=5.0))
+        await asyncio.sleep(0.05)
+        both.create_task(say("now", "Yes.", due_in=0.0))
+    assert done == ["now", "later"]
+    await piper.close()
+
+
 @pytest.fixture
 async def kokoro() -> AsyncIterator[KokoroSynthesizer]:
     folder = CATALOGUE.folder("kokoro", MODELS)
