@@ -5,7 +5,7 @@ transcripts, the final one, the first words of the answer, its first clause, the
 wait by class and arrival, as in `budget.scheduler`; those that run share the cores. What comes out is the
 latency of each turn, so that a number of calls can be tried in milliseconds instead of minutes.
 
-The model's shape is `../docs/capacity.md`'s; what it leaves out (caches, memory bandwidth, network) is
+What it leaves out (caches, memory bandwidth, network) is
 why it is checked against measured capacity before it is believed.
 """
 

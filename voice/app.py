@@ -10,6 +10,7 @@ import structlog
 
 from asr.whisper import WhisperRecognizer
 from budget.ids import new_id
+from budget.priority import bulk_threads
 from budget.scheduler import Scheduler
 from budget.work import Urgency, Work
 from llm.chat import ChatModel, ChatSession
@@ -39,6 +40,8 @@ log = structlog.get_logger(__name__)
 
 _DECODES = 2
 """Decodes at once: a final one beside a partial that has begun."""
+_BULK = 5
+"""How nice recognition is to the rest: tokens, clauses and the event loop take turns of a few milliseconds."""
 DRAIN = 5.0
 """Seconds that calls get to end when the service stops."""
 
@@ -168,14 +171,15 @@ async def engines(settings: Settings, share: Work | None = None) -> AsyncIterato
 
 
 def _recognizer(settings: Settings, share: Work | None) -> WhisperRecognizer:
-    return WhisperRecognizer(
-        whisper_folder(settings),
-        Scheduler("asr", workers=_DECODES, share=share),
-        threads=settings.asr.threads,
-        workers=_DECODES,
-        device=settings.asr.device,
-        share=share,
-    )
+    with bulk_threads(_BULK):
+        return WhisperRecognizer(
+            whisper_folder(settings),
+            Scheduler("asr", workers=_DECODES, share=share),
+            threads=settings.asr.threads,
+            workers=_DECODES,
+            device=settings.asr.device,
+            share=share,
+        )
 
 
 def _chat(settings: Settings, share: Work | None) -> ChatModel:
