@@ -12,7 +12,9 @@ from loadtest.recordings import Clip, load
 from loadtest.telephone import FRAME, RATE, Telephone
 
 _PAUSE = 0.2
-"""Seconds of silence before an answer; for so long an answer may sound before its caller's end without cutting in."""
+"""Seconds of silence before an answer."""
+_EARLY, _GOES_ON = 0.5, 0.3
+"""An answer that begins so shortly before its caller's end is one if it goes on so long after it."""
 PATIENCE = 10.0
 """Seconds after which a turn counts as unanswered."""
 
@@ -64,12 +66,13 @@ def trimmed(pcm: Pcm, rate: int = RATE) -> Pcm:
 def answers_begin(sounds: Sequence[float], ended: float) -> float | None:
     """The first of the `sounds` (times, ascending) that begins an answer to what ended at `ended`.
 
-    It has 0.2 s of silence before it, and comes after the end or less than that before it and goes on: a
-    recording's last breath is no speech to be waited for. What began earlier answers something else.
+    It has 0.2 s of silence before it, and comes after the end, or in the caller's last syllable and goes on (that
+    is a cut-in too if it is early by more than `turns.CUT`). What began earlier answers something else.
     """
     previous = float("-inf")
     for at in sounds:
-        if at - previous > _PAUSE and (at > ended or (at > ended - _PAUSE and sounds[-1] > ended)):
+        early = at > ended - _EARLY and sounds[-1] > ended + _GOES_ON
+        if at - previous > _PAUSE and (at > ended or early):
             return at
         previous = at
     return None

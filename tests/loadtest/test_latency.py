@@ -12,15 +12,15 @@ def test_an_answer_begins_with_the_first_sound_after_the_caller_ended() -> None:
 
 
 def test_agent_audio_that_was_sounding_when_the_caller_ended_is_no_answer() -> None:
-    sounding = [4.7 + i * 0.01 for i in range(40)]
+    sounding = [4.4 + i * 0.01 for i in range(100)]
     assert answers_begin(sounding, ended=5.0) is None
-    assert answers_begin([*sounding, 5.6], ended=5.0) == 5.6
+    assert answers_begin([*sounding, 5.8], ended=5.0) == 5.8
 
 
 def test_an_answer_may_begin_in_the_caller_s_last_breath_if_it_goes_on() -> None:
-    sounding = [4.95 + i * 0.01 for i in range(20)]
+    sounding = [4.95 + i * 0.01 for i in range(60)]
     assert answers_begin(sounding, ended=5.0) == 4.95
-    assert answers_begin(sounding[:3], ended=5.0) is None, "it gave way: the caller was not done"
+    assert answers_begin(sounding[:20], ended=5.0) is None, "it gave way: the caller was not done"
 
 
 def test_speech_ends_with_its_last_sound_but_not_with_a_click_behind_it() -> None:
