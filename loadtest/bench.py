@@ -21,6 +21,7 @@ from loadtest import accuracy, latency, recordings, turns
 from loadtest.browser import Browser
 from loadtest.process import ServiceProcess
 from loadtest.recordings import RECORDINGS
+from loadtest.statistics import percentile
 from loadtest.telephone import Telephone
 
 
@@ -64,7 +65,7 @@ def _voice_to_voice(name: str, turns: list[latency.Measured], middle: float, hig
     times = [milliseconds for milliseconds, _ in answered]
     silent = ", ".join(turn.clip for turn in turns if turn.milliseconds is None)
     late = ", ".join(f"{clip} {milliseconds:.0f}" for milliseconds, clip in reversed(answered[-5:]))
-    p50, p95 = latency.percentile(times, 50), latency.percentile(times, 95)
+    p50, p95 = percentile(times, 0.5), percentile(times, 0.95)
     share = len(times) / len(turns)
     return [
         Figure(f"voice-to-voice p50, {name}", f"<= {middle} ms", f"{p50:.0f} ms (n = {len(times)})", p50 <= middle),
@@ -77,7 +78,7 @@ async def measure_barge_in(bench: Bench) -> list[Figure]:
     """How long the agent still sounds once the caller speaks over it."""
     times = await latency.interruptions(bench.service.server, bench.recordings, 5, bench.progress)
     worst = max(times, default=float("inf"))
-    middle = latency.percentile(sorted(times), 50) if times else float("inf")
+    middle = percentile(times, 0.5) if times else float("inf")
     text = f"p50 {middle:.0f} ms, worst {worst:.0f} ms (n = {len(times)})"
     return [Figure("agent audio stops after the caller starts", "<= 250 ms", text, worst <= 250)]
 

@@ -64,9 +64,7 @@ async def hold(
     if aim.workers > 1:
         results, cpu = await _by_workers(aim, plan, on_turn)
     else:
-        cpu = process_time()
-        results = await _calls(aim, plan, None, on_turn)
-        cpu = process_time() - cpu
+        results, cpu = await _calls(aim, plan, None, on_turn)
     after = await scrape(aim.server, aim.key)
     seconds = asyncio.get_running_loop().time() - began
     return Load(len(plan), tuple(results), settled, seconds, cpu, between(before, after, seconds))
@@ -74,11 +72,15 @@ async def hold(
 
 async def _calls(
     aim: Aim, plan: list[Planned], begins: float | None, on_turn: Callable[[Turn], None]
-) -> list[CallResult]:
-    """The calls of a plan whose zero is at `begins` (monotonic clock, the same in all processes); None: at once."""
+) -> tuple[list[CallResult], float]:
+    """The calls of a plan whose zero is at `begins` (monotonic clock, the same in all processes); None: at once.
+
+    Beside the results the processor time (seconds) that calling took, without reading the recordings.
+    """
     loop = asyncio.get_running_loop()
     said = Said(aim.recordings, PROTOCOLS[aim.protocol].rate)
     words = {planned.number: said.by(planned) for planned in plan}
+    used = process_time()
     began = loop.time() + _LEAD if begins is None else begins
 
     async def one(planned: Planned) -> CallResult:
@@ -97,7 +99,7 @@ async def _calls(
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(planned)) for planned in plan]
-    return [task.result() for task in tasks]
+    return [task.result() for task in tasks], process_time() - used
 
 
 async def _by_workers(aim: Aim, plan: list[Planned], on_turn: Callable[[Turn], None]) -> tuple[list[CallResult], float]:
@@ -135,6 +137,4 @@ def _next(news: Any) -> Any:
 
 
 def _worker(aim: Aim, plan: list[Planned], began: float, news: Any) -> None:
-    used = process_time()
-    results = asyncio.run(_calls(aim, plan, began, news.put))
-    news.put((results, process_time() - used))
+    news.put(asyncio.run(_calls(aim, plan, began, news.put)))

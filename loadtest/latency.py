@@ -27,13 +27,6 @@ class Measured:
     milliseconds: float | None
 
 
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value that `share` percent of the ordered values don't exceed."""
-    if not ordered:
-        return float("nan")
-    return ordered[min(len(ordered) - 1, int(share / 100 * len(ordered)))]
-
-
 def speech_span(pcm: Pcm, rate: int = RATE) -> tuple[int, int]:
     """Samples from 100 ms before the first to the end of the last 20 ms above -28 dB of a clip's peak.
 

@@ -27,8 +27,9 @@ from asr.whisper import ContextRule, WhisperRecognizer
 from budget.scheduler import Scheduler
 from budget.work import Urgency
 from loadtest.accuracy import normal
-from loadtest.latency import half_scale, percentile, speech_span
+from loadtest.latency import half_scale, speech_span
 from loadtest.recordings import RECORDINGS, Clip, clips, load
+from loadtest.statistics import percentile
 from tests.virtual_time import VirtualTimeLoop
 from transport.frame import FRAME_SECONDS, AudioFrame
 from vad.silero import SileroDetector, load_session
@@ -130,7 +131,7 @@ def report(name: str, chosen: list[Clip], found: list[Replayed]) -> None:
     delays = sorted(f.delay for f in found)
     line = f"{name:34} WER {rate:.1%}   CPU {cost * 1000:.0f} ms a second of speech"
     if any(delays):
-        line += f"   final after p50 {percentile(delays, 50) * 1000:.0f}, p95 {percentile(delays, 95) * 1000:.0f} ms"
+        line += f"   final after p50 {percentile(delays, 0.5) * 1000:.0f}, p95 {percentile(delays, 0.95) * 1000:.0f} ms"
     print(line)
 
 
