@@ -114,10 +114,8 @@ def _doctor(settings: Settings) -> int:
 
 
 def _serve(settings: Settings) -> int:
-    from voice.heap import limit_arenas
     from voice.serve import serve
 
-    limit_arenas()
     return asyncio.run(serve(settings))
 
 
