@@ -43,9 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     load.add_argument(
         "--calls", type=_positive, nargs="+", default=[1], metavar="N", help="calls at once, step by step"
     )
-    load.add_argument(
-        "--find-capacity", action="store_true", help="grow, bisect and repeat the edge instead of --calls"
-    )
+    load.add_argument("--find-capacity", action="store_true", help="from --calls on grow, bisect and repeat the edge")
     load.add_argument("--seconds", type=_seconds, default=60.0, help="length of a step (default: %(default)s)")
     load.add_argument(
         "--warm-up", type=_seconds, default=10.0, help="seconds of one call that don't count (default: %(default)s)"

@@ -11,12 +11,13 @@ from typing import Any
 
 from loadtest.arrivals import Planned
 from loadtest.browser import Browser
-from loadtest.dialogue import Caller, CallResult, Turn
+from loadtest.dialogue import Caller, CallResult, Deck, Turn
 from loadtest.latency import trimmed
 from loadtest.line import Line, Pcm
 from loadtest.load import Load
 from loadtest.observed import between, scrape
 from loadtest.recordings import Clip, chosen, load, spoken
+from loadtest.script import Script
 from loadtest.telephone import Telephone
 from loadtest.webrtc import WebRtc
 
@@ -45,9 +46,9 @@ class Said:
         self._clips, self._rate = spoken(recordings), rate
         self._pcm: dict[str, Pcm] = {}
 
-    def by(self, planned: Planned) -> list[tuple[Clip, Pcm]]:
-        """What a planned call says. Raises `ValueError` if its script finds nothing to say."""
-        return [(clip, self._samples(clip)) for clip in chosen(planned.script, self._clips)]
+    def deck(self, script: Script, seed: int) -> Deck:
+        """The recordings that a script says. Raises `ValueError` if it finds none."""
+        return Deck([(clip, self._samples(clip)) for clip in chosen(script, self._clips)], seed)
 
     def _samples(self, clip: Clip) -> Pcm:
         if clip.name not in self._pcm:
@@ -79,7 +80,8 @@ async def _calls(
     """
     loop = asyncio.get_running_loop()
     said = Said(aim.recordings, PROTOCOLS[aim.protocol].rate)
-    words = {planned.number: said.by(planned) for planned in plan}
+    first = {planned.script: planned.seed for planned in reversed(plan)}
+    decks = {script: said.deck(script, seed) for script, seed in first.items()}
     used = process_time()
     began = loop.time() + _LEAD if begins is None else begins
 
@@ -89,7 +91,7 @@ async def _calls(
         caller = Caller(
             line,
             planned.script,
-            words[planned.number],
+            decks[planned.script],
             seed=planned.seed,
             number=planned.number,
             step_began=began,

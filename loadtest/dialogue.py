@@ -61,21 +61,39 @@ class CallResult:
     late: list[float] = field(default_factory=list)
 
 
+class Deck:
+    """What the callers of one script say: dealt from one shuffled pack, so that all of it is said equally often.
+
+    Were each caller to draw for itself, a step of fifty turns would hold a difficult recording never or five times.
+    """
+
+    def __init__(self, said: Sequence[tuple[Clip, Pcm]], seed: int) -> None:
+        self._said = said
+        self._chance = np.random.default_rng(seed)
+        self._order: list[int] = []
+
+    def deal(self) -> tuple[Clip, Pcm]:
+        """The next recording and its samples at the line's rate."""
+        if not self._order:
+            self._order = [int(i) for i in self._chance.permutation(len(self._said))]
+        return self._said[self._order.pop()]
+
+
 class Caller:
-    """Follows a script on a line. `said` are the recordings and their samples at the line's rate."""
+    """Follows a script on a line; what it says comes from the `deck`."""
 
     def __init__(
         self,
         line: Line,
         script: Script,
-        said: Sequence[tuple[Clip, Pcm]],
+        deck: Deck,
         *,
         seed: int,
         number: int = 0,
         step_began: float = 0.0,
         on_turn: Callable[[Turn], None] = lambda turn: None,
     ) -> None:
-        self._line, self._script, self._said = line, script, said
+        self._line, self._script, self._deck = line, script, deck
         self._chance = np.random.default_rng(seed)
         self._step_began, self._on_turn = step_began, on_turn
         self._loop = asyncio.get_running_loop()
@@ -103,15 +121,12 @@ class Caller:
     async def _talk(self, until: float) -> None:
         await self._line.hear_out(1.0)
         connected = self._now()
-        order: list[int] = []
         interrupting = False
         while self._now() < until:
             if self._script.silent:
                 await self._line.tick()
                 continue
-            if not order:
-                order = [int(i) for i in self._chance.permutation(len(self._said))]
-            clip, pcm = self._said[order.pop()]
+            clip, pcm = self._deck.deal()
             heard = await self._turn(clip, pcm, interrupting=interrupting)
             if heard and self._chance.random() < self._script.interrupts:
                 await self._line.wait(float(self._chance.uniform(*self._script.interrupts_after)))

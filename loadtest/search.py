@@ -6,10 +6,12 @@ import math
 class Search:
     """Asks for numbers of calls by `next` and is told by `saw` whether the target held there.
 
-    A number that held is the answer only once it has held twice: a single step is luck at the edge.
+    It begins with `first`. A number that held is the answer only once it has held twice: a single step is luck
+    at the edge.
     """
 
-    def __init__(self, most: int = 256) -> None:
+    def __init__(self, most: int = 256, *, first: int = 1) -> None:
+        self._first = first
         self.best = 0
         """Most calls at which the target held; none broke below."""
         self._broke = most + 1
@@ -18,7 +20,7 @@ class Search:
     def next(self) -> int | None:
         """The number of calls to try now; None once the answer is known."""
         if self._broke - self.best > 1:
-            grown = max(self.best + 1, math.ceil(self.best * 1.5))
+            grown = max(self._first if self.best == 0 else self.best + 1, math.ceil(self.best * 1.5))
             return grown if grown < self._broke else (self.best + self._broke) // 2
         return None if self._repeated or self.best == 0 else self.best
 

@@ -6,6 +6,17 @@ from hypothesis import strategies as st
 from loadtest.search import Search
 
 
+def test_it_begins_where_it_is_told_and_goes_down_if_that_is_too_many() -> None:
+    search = Search(first=8)
+    tried = []
+    while (calls := search.next()) is not None:
+        tried.append(calls)
+        search.saw(calls, calls <= 3)
+    assert search.best == 3
+    assert tried[0] == 8
+    assert tried.count(3) == 2
+
+
 def asked(search: Search, capacity: int) -> list[int]:
     tried = []
     while (calls := search.next()) is not None:
