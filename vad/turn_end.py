@@ -121,7 +121,7 @@ class EndpointRule:
     silence: float = 0.5
     by_meaning: bool = True
     shortest: float = 0.2
-    unsure: float = 0.7
+    unsure: float = 0.68
     longest: float = 2.2
     sure_from: float = 1.1
     open_below: float = -1.75

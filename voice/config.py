@@ -78,7 +78,7 @@ class VadConfig(_Section):
     path: Path | None = Field(None, description="a smart-turn model (.onnx); none: the one of the catalogue")
     silence: Seconds = Field(0.5, le=5, description="seconds of silence that end a turn where nothing else is known")
     shortest: Seconds = Field(0.2, le=5, description="seconds of silence that end a turn which is surely complete")
-    unsure: Seconds = Field(0.7, le=5, description="seconds for a turn that may be complete; less as a caller shows")
+    unsure: Seconds = Field(0.68, le=5, description="seconds for a turn that may be complete; less as a caller shows")
     longest: Seconds = Field(2.2, le=10, description="seconds for a turn that is surely not complete")
 
 
