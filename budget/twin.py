@@ -66,6 +66,8 @@ class Cost:
     more_clauses: Piece
     clauses: int = 2
     interval: float = 0.6
+    spared: float = 1.2
+    """How much longer a partial waits for a machine on which half of the cores are free (`asr.incremental`)."""
 
 
 @dataclass(frozen=True)
@@ -142,19 +144,21 @@ class Simulation:
     def _speak(self) -> None:
         """A caller begins a turn."""
         length = self._draw(self._talk.speaks, self._talk.speaks_spread)
-        turn = _Turn(self._now + length)
+        turn = _Turn(self._now + length, partial_at=self._now)
         self._after(0.5, lambda: self._partial(turn))
         self._after(length, lambda: self._fell_silent(turn))
 
     def _partial(self, turn: "_Turn") -> None:
         if self._now >= turn.speech_end:
             return
-        if not turn.partial_runs:
-            turn.partial_runs = True
+        overdue = self._now - turn.partial_at >= self._cost.interval + self._cost.spared
+        if not turn.partial_runs and not (self._busy(max(1.0, self._machine.cores // 2)) and not overdue):
+            turn.partial_runs, turn.partial_at = True, self._now
 
             def done() -> None:
                 turn.partial_runs = False
-                self._ask(self._cost.ahead, Urgency.SPECULATION, lambda: None)
+                if not self._busy(self._machine.cores):
+                    self._ask(self._cost.ahead, Urgency.SPECULATION, lambda: None)
 
             self._ask(self._cost.partial, Urgency.PARTIAL, done)
         self._after(self._cost.interval, lambda: self._partial(turn))
@@ -206,6 +210,10 @@ class Simulation:
         cores = max(0.05, self._machine.cores - self._machine.media * self._calls)
         return min(1.0, cores / count) if count else 1.0
 
+    def _busy(self, cores: float) -> bool:
+        """Whether so many pieces run."""
+        return sum(len(running) for running in self._running.values()) >= cores
+
     def _any_running(self) -> bool:
         return any(self._running.values())
 
@@ -243,6 +251,7 @@ class Simulation:
 class _Turn:
     speech_end: float
     wait: float = 0.0
+    partial_at: float = 0.0
     partial_runs: bool = field(default=False)
 
 

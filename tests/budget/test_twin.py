@@ -47,6 +47,12 @@ def test_latency_grows_with_calls_and_the_machine_never_does_more_than_it_can() 
     assert crowded.busy > 1.0 * 120.0
 
 
+def test_partials_that_give_way_leave_room_for_more_calls() -> None:
+    pushy = replace(COST, spared=0.0)
+    times = [latency(TWO_CORES, one, CERTAIN, 10, share=0.95) for one in (COST, pushy)]
+    assert times[0] < times[1]
+
+
 def test_a_machine_twice_as_fast_carries_more_calls() -> None:
     target = Target(0.95, 0.8)
     slow, fast = (capacity(TWO_CORES, one, CERTAIN, target) for one in (COST, faster(COST, 2.0)))
