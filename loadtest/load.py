@@ -1,6 +1,7 @@
 """The result of one step: what all callers saw, and whether the tester itself kept up."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,10 +128,17 @@ class Load:
         return not self.tester_late > TESTER_LATE
 
     def holds(self, target: Target) -> bool:
-        """Whether every call was taken, every turn answered, and the target met."""
-        whole = not (self.refused or self.broken or self.unanswered or self.wrong) and bool(self.turns)
+        """Whether every call was taken and kept, no answer wrong, and the target met; unanswered is infinitely late."""
+        whole = not (self.refused or self.broken or self.wrong) and bool(self.turns)
         measured = percentile([turn.latency for turn in self.turns], target.share)
         return whole and self.counts and measured <= target.seconds
+
+
+def pooled(loads: Sequence[Load]) -> Load:
+    """Steps with the same number of calls as one: percentiles of twice the turns are less a matter of luck."""
+    results = tuple(result for load in loads for result in load.results)
+    cpu, seconds = sum(load.tester_cpu for load in loads), sum(load.seconds for load in loads)
+    return Load(loads[0].calls, results, loads[0].settled, seconds, cpu, loads[-1].observed)
 
 
 def plain(load: Load) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import math
 class Search:
     """Asks for numbers of calls by `next` and is told by `saw` whether the target held there.
 
-    It begins with `first`. A number that held is the answer only once it has held twice: a single step is luck
-    at the edge.
+    It begins with `first`. A number that held is the answer only once it has been tried twice and held in all that
+    was seen there: a single step is luck at the edge.
     """
 
     def __init__(self, most: int = 256, *, first: int = 1) -> None:

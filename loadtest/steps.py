@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from loadtest.arrivals import STAGGER, Planned, poisson, ramp, together
 from loadtest.crew import PROTOCOLS, Aim, Said, hold
 from loadtest.dialogue import Turn
-from loadtest.load import Load, Target, plain
+from loadtest.load import Load, Target, plain, pooled
 from loadtest.observed import limit
 from loadtest.script import Script, read
 from loadtest.search import Search
@@ -60,7 +60,7 @@ class Steps:
         while (calls := search.next()) is not None:
             if not await self._measure(calls) or not self.loads[-1].counts:
                 return
-            search.saw(calls, self.loads[-1].holds(self._target))
+            search.saw(calls, self._at(calls).holds(self._target))
         self.capacity = search.best
         self._console.print(self._verdict(), soft_wrap=True, highlight=False)
 
@@ -107,14 +107,17 @@ class Steps:
                 ticking.cancel()
         return load
 
+    def _at(self, calls: int) -> Load:
+        """All that was measured with so many calls."""
+        return pooled([load for load in self.loads if load.calls == calls])
+
     def _verdict(self) -> str:
         """The capacity in words: how many, how sure, and what limits it."""
         best = self.capacity or 0
         text = f"carries {best} call{'s' * (best != 1)} at {self._target}"
-        at_best = [load for load in self.loads if load.calls == best]
         beyond = [load for load in self.loads if load.calls == best + 1]
-        if at_best:
-            text += f" (confidence {min(load.confidence(self._target) for load in at_best):.0%})"
+        if best:
+            text += f" (confidence {self._at(best).confidence(self._target):.0%})"
         first = self.loads[0]
         grown = limit(first.observed, beyond[0].observed) if beyond else None
         if grown is not None:

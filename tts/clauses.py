@@ -21,7 +21,7 @@ _HARD, _SOFT = ".!?…", ",;:—–"
 _WIDE_HARD, _WIDE_SOFT = "。！？；", "，、："
 _CLOSERS = "\"'”’)]}»*_`」』）】"
 _FENCE = "```"
-_FIGURE = re.compile(r"\s*(?:\d{9}(?=\d{3})|(?:\d[-,.]?){9}(?=(?:\d[-,.]?){6}))")
+_FIGURE = re.compile(r"\s*(?:\d{4}(?=\d{6})|(?:\d[-,.]?){4}(?=(?:\d[-,.]?){10}))")
 """Of a figure that goes on and on (a telephone number, a model that repeats itself) so much is a clause."""
 _LINKING = frozenset(
     """

@@ -18,7 +18,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from loadtest import command
 from loadtest.arrivals import together
 from loadtest.crew import Aim, hold
-from loadtest.load import Load, Target
+from loadtest.dialogue import CallResult, Turn
+from loadtest.load import Load, Target, pooled
 from loadtest.script import Script
 from loadtest.telephone import FRAME, RATE, decode, encode
 
@@ -173,6 +174,18 @@ async def test_an_agent_that_does_not_heed_an_interruption_is_seen(tones: Path) 
     assert load.stops
     assert max(load.stops) == pytest.approx(1.0, abs=0.1), "it spoke on as long as the caller did"
     assert load.cut_ins == 0, "whoever interrupts is not cut into"
+
+
+def test_two_tries_are_judged_by_all_their_turns() -> None:
+    def step(*latencies: float) -> Load:
+        turns = [Turn("a", "a", 1.0, 1.0, late, 0.0) for late in latencies]
+        return Load(1, (CallResult(0, "test", 0.0, turns=turns),))
+
+    lucky, unlucky = step(*[0.3] * 19, 0.4), step(*[0.3] * 18, 0.9, 0.9)
+    assert lucky.holds(Target())
+    assert not unlucky.holds(Target())
+    assert pooled([lucky, unlucky]).holds(Target()), "two of forty are five of a hundred"
+    assert not pooled([unlucky, unlucky]).holds(Target())
 
 
 async def test_a_silent_caller_holds_a_place_without_a_turn(tones: Path) -> None:
