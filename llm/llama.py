@@ -41,6 +41,28 @@ _CUT = "\u2402\u2403"
 """Stands in a rendered prompt where the caller's next word would; nobody says it."""
 
 
+def _parameters(path: Path, slots: int, context: int, threads: int, gpu_layers: int) -> Any:
+    """llama.cpp's settings for so many slots."""
+    params = xllamacpp.CommonParams()
+    params.model.path = str(path)
+    params.n_parallel = slots
+    params.n_ctx = slots * context
+    params.n_gpu_layers = gpu_layers
+    params.cpuparams.n_threads = threads
+    params.cpuparams_batch.n_threads = threads
+    params.cpuparams.poll = 0
+    params.cpuparams_batch.poll = 0
+    params.cache_ram_mib = 0
+    if not gpu_layers:
+        # On a CPU the fused attention took 25 ms a token at 450 tokens of context, the plain one 14.
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+        params.cache_type_k = xllamacpp.ggml_type.GGML_TYPE_Q8_0
+    params.endpoint_slots = False
+    params.endpoint_props = False
+    params.verbosity = -1
+    return params
+
+
 class LlamaModel:
     """The shared server; `slots` calls at once, each with `context` tokens.
 
@@ -60,26 +82,10 @@ class LlamaModel:
     ) -> None:
         if not path.is_file():
             raise ModelError(f"no language model at {path}; run `halfsecond models pull`")
-        params = xllamacpp.CommonParams()
-        params.model.path = str(path)
         judging = -(-slots // _CALLS_A_JUDGE)
-        params.n_parallel = slots + judging
-        params.n_ctx = (slots + judging) * context
-        params.n_gpu_layers = gpu_layers
-        params.cpuparams.n_threads = threads
-        params.cpuparams_batch.n_threads = threads
-        params.cpuparams.poll = 0
-        params.cpuparams_batch.poll = 0
-        params.cache_ram_mib = 0
-        if not gpu_layers:
-            # On a CPU the fused attention took 25 ms a token at 450 tokens of context, the plain one 14.
-            params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-            params.cache_type_k = xllamacpp.ggml_type.GGML_TYPE_Q8_0
-        params.endpoint_slots = False
-        params.endpoint_props = False
         key = secrets.token_urlsafe(32)
+        params = _parameters(path, slots + judging, context, threads, gpu_layers)
         params.api_keys = [key]
-        params.verbosity = -1
         self.context = context
         try:
             self._server = xllamacpp.Server(params)

@@ -24,6 +24,8 @@ from loadtest.webrtc import WebRtc
 PROTOCOLS: dict[str, type[Line]] = {"twilio": Telephone, "realtime": Browser, "webrtc": WebRtc}
 _LEAD = 0.2
 """Seconds before the first call."""
+_NEWS = 4096
+"""Turns that may wait to be shown; beyond it a worker waits."""
 _WORKER_LEAD = 3.0
 """The same for workers, which start as processes of their own and load their recordings."""
 
@@ -106,7 +108,7 @@ async def _calls(
 
 async def _by_workers(aim: Aim, plan: list[Planned], on_turn: Callable[[Turn], None]) -> tuple[list[CallResult], float]:
     context = multiprocessing.get_context("spawn")
-    news: Any = context.Queue()
+    news: Any = context.Queue(_NEWS)
     began = asyncio.get_running_loop().time() + _WORKER_LEAD
     parts = [part for i in range(aim.workers) if (part := plan[i :: aim.workers])]
     workers = [context.Process(target=_worker, args=(aim, part, began, news), daemon=True) for part in parts]

@@ -27,11 +27,57 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Load:
-    """One step. Turns begun before `settled` (seconds of the step), when not all calls were up, don't count."""
+class Calls:
+    """The calls of a step, what was said in them apart."""
 
     calls: int
     results: tuple[CallResult, ...]
+
+    @property
+    def refused(self) -> list[str]:
+        """Why calls were not taken."""
+        return [result.refused for result in self.results if result.refused]
+
+    @property
+    def broken(self) -> list[str]:
+        """How calls ended before their time."""
+        return [result.broken for result in self.results if result.broken]
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether nobody got through, and not because the server said that it is full."""
+        return bool(self.results) and all(result.refused and not result.full for result in self.results)
+
+    @property
+    def gaps(self) -> int:
+        """Breaks of agent audio inside a reply."""
+        return sum(len(result.gaps) for result in self.results)
+
+    @property
+    def lost(self) -> int:
+        """Frames of agent audio that were lost or came too late."""
+        return sum(result.lost for result in self.results)
+
+    @property
+    def stops(self) -> list[float]:
+        """Seconds for which the agent spoke on after each interruption."""
+        return [stop for result in self.results for stop in result.stops]
+
+    @property
+    def set_up(self) -> float:
+        """Median seconds from the first packet of a call until it could be spoken in."""
+        return percentile([result.set_up for result in self.results if result.set_up is not None], 0.5)
+
+    @property
+    def tester_late(self) -> float:
+        """Seconds of which 99% of the tester's own frames were less late."""
+        return percentile([late for result in self.results for late in result.late], 0.99)
+
+
+@dataclass(frozen=True)
+class Load(Calls):
+    """One step. Turns begun before `settled` (seconds of the step), when not all calls were up, don't count."""
+
     settled: float = 0.0
     seconds: float = 0.0
     tester_cpu: float = 0.0
@@ -75,46 +121,6 @@ class Load:
         turns = self.turns
         texts = {turn.text for turn in turns}
         return sum(is_wrong(turn, texts) for turn in turns)
-
-    @property
-    def refused(self) -> list[str]:
-        """Why calls were not taken."""
-        return [result.refused for result in self.results if result.refused]
-
-    @property
-    def broken(self) -> list[str]:
-        """How calls ended before their time."""
-        return [result.broken for result in self.results if result.broken]
-
-    @property
-    def unreachable(self) -> bool:
-        """Whether nobody got through, and not because the server said that it is full."""
-        return bool(self.results) and all(result.refused and not result.full for result in self.results)
-
-    @property
-    def gaps(self) -> int:
-        """Breaks of agent audio inside a reply."""
-        return sum(len(result.gaps) for result in self.results)
-
-    @property
-    def lost(self) -> int:
-        """Frames of agent audio that were lost or came too late."""
-        return sum(result.lost for result in self.results)
-
-    @property
-    def stops(self) -> list[float]:
-        """Seconds for which the agent spoke on after each interruption."""
-        return [stop for result in self.results for stop in result.stops]
-
-    @property
-    def set_up(self) -> float:
-        """Median seconds from the first packet of a call until it could be spoken in."""
-        return percentile([result.set_up for result in self.results if result.set_up is not None], 0.5)
-
-    @property
-    def tester_late(self) -> float:
-        """Seconds of which 99% of the tester's own frames were less late."""
-        return percentile([late for result in self.results for late in result.late], 0.99)
 
     @property
     def tester_share(self) -> float:

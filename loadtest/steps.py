@@ -118,6 +118,8 @@ class Steps:
         beyond = [load for load in self.loads if load.calls == best + 1]
         if best:
             text += f" (confidence {self._at(best).confidence(self._target):.0%})"
+        if beyond and beyond[-1].refused:
+            return f"{text}; the server takes no more: {beyond[-1].refused[0]} (for halfsecond see call.max_calls)"
         first = self.loads[0]
         grown = limit(first.observed, beyond[0].observed) if beyond else None
         if grown is not None:

@@ -34,6 +34,8 @@ _WORKER = Path(__file__).with_name("piper_worker.py")
 _MOST_BYTES = 1 << 20
 _URGENT = 0.05
 """Seconds until its deadline at which a clause is one that the caller waits for."""
+_CHUNKS = 256
+"""Sentences of one clause that may wait to be taken: whoever takes them never waits, so these are more than any has."""
 _PATIENCE = 20.0
 """Seconds without an answer after which the worker counts as dead."""
 
@@ -77,7 +79,7 @@ class PiperProcess:
             process, inboxes = await self._running()
             assert process.stdin is not None
             number = next(self._ids)
-            inbox = inboxes[number] = asyncio.Queue()
+            inbox = inboxes[number] = asyncio.Queue(_CHUNKS)
             try:
                 process.stdin.write(json.dumps({**request, "id": number, "lane": lane}).encode() + b"\n")
                 await process.stdin.drain()
@@ -131,13 +133,14 @@ class PiperProcess:
                 inbox = inboxes.get(header["id"])
                 if inbox is not None:  # else its caller has gone
                     inbox.put_nowait((header, payload))
-        except (ConnectionError, asyncio.IncompleteReadError, ValueError) as error:
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.QueueFull, ValueError) as error:
             log.warning("piper broke off", error=repr(error))
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
         for inbox in inboxes.values():
-            inbox.put_nowait(None)
+            with contextlib.suppress(asyncio.QueueFull):
+                inbox.put_nowait(None)
 
     async def _next(self, inbox: "asyncio.Queue[_Answer | None]", process: asyncio.subprocess.Process) -> _Answer:
         try:

@@ -23,6 +23,8 @@ from piper.config import PiperConfig, SynthesisConfig
 from piper.phonemize_espeak import EspeakPhonemizer
 
 _LANES = 2
+_WAITING = 64
+"""Requests that may wait in a lane; beyond it no more are read."""
 
 
 def load(path: str, threads: int) -> PiperVoice:
@@ -105,9 +107,9 @@ def main() -> None:
     voice = load(arguments.model, arguments.threads) if arguments.model else None
     phonemizer = EspeakPhonemizer()
     one_at_a_time(voice, phonemizer)
-    lanes: dict[int, queue.SimpleQueue[dict[str, Any]]] = {}
+    lanes: dict[int, queue.Queue[dict[str, Any]]] = {}
 
-    def serve(lane: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    def serve(lane: "queue.Queue[dict[str, Any]]") -> None:
         while True:
             try:
                 answer(voice, phonemizer, lane.get(), answers)
@@ -118,7 +120,7 @@ def main() -> None:
         request = json.loads(line)
         number = int(request.get("lane", 0)) % _LANES
         if number not in lanes:
-            lanes[number] = queue.SimpleQueue()
+            lanes[number] = queue.Queue(_WAITING)
             threading.Thread(target=serve, args=(lanes[number],), daemon=True).start()
         lanes[number].put(request)
 

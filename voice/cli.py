@@ -59,14 +59,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, dict[str, CliSettingsSource
         epilog=loadtest.EXAMPLES,
     )
     loadtest.add_arguments(load)
-    plan = commands.add_parser(
-        "plan",
-        help="simulate how many calls this machine, or a GPU, will carry",
-        formatter_class=plain,
-        description=plan_command.DESCRIPTION,
-        epilog=plan_command.EXAMPLES,
-    )
-    plan_command.add_arguments(plan)
+    _add_plan(commands)
     models = commands.add_parser("models", help="fetch, list and check models")
     actions = models.add_subparsers(dest="action", required=True, metavar="ACTION")
     pull = actions.add_parser("pull", help="fetch models that are not there yet")
@@ -78,6 +71,17 @@ def build_parser() -> tuple[argparse.ArgumentParser, dict[str, CliSettingsSource
     check.add_argument("names", nargs="*", metavar="NAME", help="models to check (default: all that are there)")
     with_settings("verify", check)
     return parser, sources
+
+
+def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    plan = commands.add_parser(
+        "plan",
+        help="simulate how many calls this machine, or a GPU, will carry",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=plan_command.DESCRIPTION,
+        epilog=plan_command.EXAMPLES,
+    )
+    plan_command.add_arguments(plan)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
