@@ -21,8 +21,11 @@ _OVERHEAD = 8
 
 
 def estimated_tokens(message: Message) -> int:
-    """A cautious estimate: three characters a token, one where the script is Chinese, Japanese or Thai."""
-    wide = sum(ord(c) >= WIDE for c in message.text)
+    """A cautious estimate: three characters a token, one where the script is Chinese, Japanese or Thai, or a figure.
+
+    Many models read a figure digit by digit; what stands between figures is a token as well.
+    """
+    wide = sum(ord(c) >= WIDE or not (c.isalpha() or c.isspace()) for c in message.text)
     return (len(message.text) - wide) // _CHARACTERS_A_TOKEN + wide + _OVERHEAD
 
 

@@ -86,3 +86,9 @@ def test_old_turns_are_forgotten_between_turns_and_rarely() -> None:
     assert dialogue.entries()[0].role == "user"
     assert dialogue.entries()[-1].item_id == "a59"
     assert 3 <= cuts <= 15
+
+
+def test_figures_cost_a_token_a_digit() -> None:
+    """A model that repeated a read-out number filled the context with what a letter count took for a third of it."""
+    assert estimated_tokens(Message("assistant", "1,000,1,90210 " * 20)) >= 13 * 20
+    assert estimated_tokens(Message("assistant", "plain words " * 20)) < 100
