@@ -71,7 +71,7 @@ def cost(device: Device) -> Cost:
 
 
 def machine(device: Device) -> Machine:
-    """A host of 2 cores a 100 calls and its cards: each engine works in batches, one at a time on each card."""
+    """A host and its cards: each engine works in batches, one at a time on each card; host work is not modelled."""
     engines = (
         Engine("asr", workers=device.cards, batch=16, each=0.15),
         Engine("llm", workers=device.cards, batch=64, each=0.02),

@@ -14,7 +14,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 from budget.work import Urgency
 
@@ -89,11 +89,9 @@ class Talk:
 
 @dataclass
 class _Job:
-    piece: Piece
-    urgency: Urgency
-    order: int
     done: Callable[[], None]
-    left: float = 0.0
+    left: float
+    """Seconds of work, at full speed."""
 
 
 @dataclass
@@ -115,7 +113,6 @@ class Simulation:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._waiting: dict[str, list[tuple[int, int, _Job]]] = {engine.name: [] for engine in machine.engines}
         self._running: dict[str, list[_Running]] = {engine.name: [] for engine in machine.engines}
-        self._worked_until = 0.0
         self.latencies: list[float] = []
         self.busy = 0.0
         """Core-seconds of engine work done."""
@@ -125,7 +122,7 @@ class Simulation:
         self._counts_from = warm_up
         for _ in range(self._calls):
             self._after(self._random.uniform(0, 8.0), self._speak)
-        while self._events or self._any_running():
+        while self._events or self._running_count():
             at = self._events[0][0] if self._events else math.inf
             finished = self._next_finish()
             if min(at, finished) > seconds:
@@ -193,9 +190,8 @@ class Simulation:
     # ---- the machine ---------------------------------------------------------------------------
 
     def _ask(self, piece: Piece, urgency: Urgency, done: Callable[[], None]) -> None:
-        job = _Job(piece, urgency, next(self._order), done)
-        job.left = self._draw(piece.seconds, piece.spread)
-        heapq.heappush(self._waiting[piece.engine], (urgency, job.order, job))
+        job = _Job(done, self._draw(piece.seconds, piece.spread))
+        heapq.heappush(self._waiting[piece.engine], (urgency, next(self._order), job))
 
     def _start_waiting(self) -> None:
         for engine in self._machine.engines:
@@ -206,16 +202,16 @@ class Simulation:
                 running.append(_Running(jobs, longest * (1 + engine.each * (len(jobs) - 1))))
 
     def _speed(self) -> float:
-        count = sum(len(running) for running in self._running.values())
+        count = self._running_count()
         cores = max(0.05, self._machine.cores - self._machine.media * self._calls)
         return min(1.0, cores / count) if count else 1.0
 
     def _busy(self, cores: float) -> bool:
         """Whether so many pieces run."""
-        return sum(len(running) for running in self._running.values()) >= cores
+        return self._running_count() >= cores
 
-    def _any_running(self) -> bool:
-        return any(self._running.values())
+    def _running_count(self) -> int:
+        return sum(len(running) for running in self._running.values())
 
     def _next_finish(self) -> float:
         left = min((one.left for running in self._running.values() for one in running), default=math.inf)
@@ -252,7 +248,7 @@ class _Turn:
     speech_end: float
     wait: float = 0.0
     partial_at: float = 0.0
-    partial_runs: bool = field(default=False)
+    partial_runs: bool = False
 
 
 @dataclass(frozen=True)
@@ -290,22 +286,3 @@ def capacity(machine: Machine, cost: Cost, talk: Talk, target: Target, *, most: 
         middle = (best + broke) // 2
         best, broke = (middle, broke) if holds(middle) else (best, middle)
     return best
-
-
-def faster(cost: Cost, factor: float) -> Cost:
-    """The same work on a device that does it `factor` times as fast."""
-
-    def sooner(piece: Piece) -> Piece:
-        return replace(piece, seconds=piece.seconds / factor)
-
-    return replace(
-        cost,
-        partial=sooner(cost.partial),
-        ahead=sooner(cost.ahead),
-        final=sooner(cost.final),
-        judge=sooner(cost.judge),
-        first_words=sooner(cost.first_words),
-        first_clause=sooner(cost.first_clause),
-        more_words=sooner(cost.more_words),
-        more_clauses=sooner(cost.more_clauses),
-    )

@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
 from loadtest import accuracy, latency, recordings, turns
 from loadtest.browser import Browser
-from loadtest.process import ServiceProcess
+from loadtest.process import ServiceProcess, resident
 from loadtest.recordings import RECORDINGS
 from loadtest.statistics import percentile
 from loadtest.telephone import Telephone
@@ -137,8 +136,7 @@ async def measure_silence(bench: Bench) -> list[Figure]:
 
 def measure_memory(bench: Bench) -> list[Figure]:
     """Resident memory of the service and its child processes."""
-    process = psutil.Process(bench.service.pid)
-    total = sum(p.memory_info().rss for p in (process, *process.children(recursive=True)))
+    total = resident(bench.service.pid)
     return [Figure("resident memory, all engines", "<= 1.3 GB", f"{total / 1e9:.2f} GB", total <= 1.3e9)]
 
 

@@ -120,10 +120,13 @@ def run(options: argparse.Namespace) -> int:
 def _write(options: argparse.Namespace, steps: "Steps") -> None:
     from loadtest.report import page
 
+    if options.json is None and options.html is None:
+        return
+    result = steps.result()
     if options.json is not None:
-        options.json.write_text(json.dumps(steps.result(), indent=1))
+        options.json.write_text(json.dumps(result, indent=1))
     if options.html is not None:
-        options.html.write_text(page(steps.result()))
+        options.html.write_text(page(result))
         print(f"report: {options.html}")
 
 

@@ -5,6 +5,7 @@ import multiprocessing
 import queue
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -16,7 +17,7 @@ from loadtest.latency import trimmed
 from loadtest.line import Line, Pcm
 from loadtest.load import Load
 from loadtest.observed import between, scrape
-from loadtest.recordings import Clip, chosen, load, spoken
+from loadtest.recordings import chosen, load, spoken
 from loadtest.script import Script
 from loadtest.telephone import Telephone
 from loadtest.webrtc import WebRtc
@@ -41,21 +42,16 @@ class Aim:
     workers: int = 1
 
 
-class Said:
-    """What scripts say, at one rate: each recording is read once."""
+def _deck(aim: Aim, script: Script, seed: int) -> Deck:
+    """What a script says, at the protocol's rate. Raises `ValueError` if it finds nothing."""
+    rate = PROTOCOLS[aim.protocol].rate
+    return Deck([(clip, _samples(clip.path, rate)) for clip in chosen(script, spoken(aim.recordings))], seed)
 
-    def __init__(self, recordings: Path | None, rate: int) -> None:
-        self._clips, self._rate = spoken(recordings), rate
-        self._pcm: dict[str, Pcm] = {}
 
-    def deck(self, script: Script, seed: int) -> Deck:
-        """The recordings that a script says. Raises `ValueError` if it finds none."""
-        return Deck([(clip, self._samples(clip)) for clip in chosen(script, self._clips)], seed)
-
-    def _samples(self, clip: Clip) -> Pcm:
-        if clip.name not in self._pcm:
-            self._pcm[clip.name] = trimmed(load(clip.path, self._rate), self._rate)
-        return self._pcm[clip.name]
+@cache
+def _samples(path: Path, rate: int) -> Pcm:
+    """A recording's speech: the same in every step."""
+    return trimmed(load(path, rate), rate)
 
 
 async def hold(
@@ -81,9 +77,8 @@ async def _calls(
     Beside the results the processor time (seconds) that calling took, without reading the recordings.
     """
     loop = asyncio.get_running_loop()
-    said = Said(aim.recordings, PROTOCOLS[aim.protocol].rate)
     first = {planned.script: planned.seed for planned in reversed(plan)}
-    decks = {script: said.deck(script, seed) for script, seed in first.items()}
+    decks = {script: _deck(aim, script, seed) for script, seed in first.items()}
     used = process_time()
     began = loop.time() + _LEAD if begins is None else begins
 

@@ -98,6 +98,8 @@ class Caller:
         self._step_began, self._on_turn = step_began, on_turn
         self._loop = asyncio.get_running_loop()
         self._spoken = 0.0
+        self._told_before = (0, 0, 0)
+        """Texts understood, replies and records that the line had before the last turn."""
         self.result = CallResult(number, script.name, self._now())
 
     def _now(self) -> float:
@@ -153,7 +155,7 @@ class Caller:
             clip.name, clip.text, at, ended - began, UNANSWERED if heard is None else heard - ended, cut_in, clip.expect
         )
         self._on_turn(turn)
-        self._heard_before = (texts, replies, records)
+        self._told_before = (texts, replies, records)
         self.result.turns.append(turn)
         return heard is not None
 
@@ -168,7 +170,7 @@ class Caller:
 
     def _gather(self) -> None:
         """Add to the last turn what the server told of it: that comes while its answer sounds."""
-        texts, replies, records = self._heard_before
+        texts, replies, records = self._told_before
         line, told = self._line, self._line.records[records:]
         self.result.turns[-1] = replace(
             self.result.turns[-1],

@@ -12,6 +12,8 @@ from typing import Any
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
+from loadtest.address import as_http
+
 _STAGE = "halfsecond_stage_seconds"
 _WORK, _WAIT = "halfsecond_work_seconds", "halfsecond_work_wait_seconds"
 _CPU, _MEMORY = "halfsecond_cpu_seconds_total", "halfsecond_resident_bytes"
@@ -108,14 +110,12 @@ def parse(text: str) -> Scrape:
 
 async def scrape(server: str, key: str = "") -> Scrape:
     """Read the metrics of `server` (ws:// or http://); an empty reading if it has none."""
-    url = server.rstrip("/") if "://" in server else f"http://{server}"
-    url = url.replace("ws", "http", 1) if url.startswith("ws") else url
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         timeout = aiohttp.ClientTimeout(total=_PATIENCE)
         async with (
             aiohttp.ClientSession(timeout=timeout) as http,
-            http.get(f"{url}/metrics", headers=headers) as answer,
+            http.get(f"{as_http(server)}/metrics", headers=headers) as answer,
         ):
             return parse(await answer.text()) if answer.ok else Scrape()
     except (aiohttp.ClientError, TimeoutError, ValueError):

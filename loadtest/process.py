@@ -10,16 +10,29 @@ from pathlib import Path
 from time import perf_counter, sleep
 from types import TracebackType
 
+import psutil
+
 _PATIENCE = 120.0
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def resident(*pids: int) -> int:
+    """Bytes of memory of these processes and all that they started."""
+    processes = [one for pid in pids for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))]
+    return sum(process.memory_info().rss for process in processes)
 
 
 class ServiceProcess:
     """Starts `halfsecond serve` on a free port, waits until it is ready, stops it at the end."""
 
     def __init__(self, arguments: list[str]) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         self.server = f"ws://127.0.0.1:{self.port}"
         self._log = Path(tempfile.mkstemp(prefix="halfsecond-", suffix=".log")[1])
         command = [str(Path(sys.executable).with_name("halfsecond")), "serve", "--port", str(self.port), *arguments]

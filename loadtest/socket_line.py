@@ -7,6 +7,7 @@ from typing import Any
 
 import websockets
 
+from loadtest.address import as_websocket
 from loadtest.line import PATIENCE, Broken, Line, Refused
 
 
@@ -20,7 +21,7 @@ class SocketLine(Line):
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         try:
             self._socket = await websockets.connect(
-                _as_websocket(self.server) + self.path,
+                as_websocket(self.server) + self.path,
                 max_size=None,
                 open_timeout=PATIENCE,
                 compression=None,
@@ -62,10 +63,3 @@ class SocketLine(Line):
     @abstractmethod
     async def take(self, message: dict[str, Any]) -> None:
         """Take a message of the server."""
-
-
-def _as_websocket(server: str) -> str:
-    scheme, found, rest = server.partition("://")
-    if not found:
-        return f"ws://{server}"
-    return f"{ {'http': 'ws', 'https': 'wss'}.get(scheme, scheme) }://{rest}"

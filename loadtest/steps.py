@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from loadtest.arrivals import STAGGER, Planned, poisson, ramp, together
-from loadtest.crew import PROTOCOLS, Aim, Said, hold
+from loadtest.crew import Aim, hold
 from loadtest.dialogue import Turn
 from loadtest.load import Load, Target, plain, pooled
 from loadtest.observed import limit
+from loadtest.recordings import chosen, spoken
 from loadtest.script import Script, read
 from loadtest.search import Search
 from loadtest.statistics import percentile
@@ -32,9 +33,9 @@ class Steps:
         self._options = options
         self._aim = Aim(options.server, options.protocol, key, options.recordings, options.workers)
         self._scripts: list[Script] = [read(name) for name in options.script]
-        said = Said(options.recordings, PROTOCOLS[options.protocol].rate)
+        recordings = spoken(options.recordings)
         for script in self._scripts:
-            said.deck(script, 0)
+            chosen(script, recordings)
         self._console = Console()
         self.loads: list[Load] = []
         self.capacity: int | None = None

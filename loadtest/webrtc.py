@@ -11,6 +11,7 @@ import numpy as np
 from aiortc import MediaStreamTrack, RTCPeerConnection, RTCSessionDescription
 from aiortc.mediastreams import MediaStreamError
 
+from loadtest.address import as_http
 from loadtest.line import Broken, Line, Pcm, Refused
 from loadtest.realtime_events import note
 
@@ -61,12 +62,10 @@ class WebRtc(Line):
         headers = {"Content-Type": "application/sdp"}
         if self.key:
             headers["Authorization"] = f"Bearer {self.key}"
-        server = self.server if "://" in self.server else f"http://{self.server}"
-        url = server.replace("ws", "http", 1) if server.startswith("ws") else server
         try:
             async with (
                 aiohttp.ClientSession() as http,
-                http.post(f"{url}/v1/realtime/calls", data=sdp, headers=headers) as answer,
+                http.post(f"{as_http(self.server)}/v1/realtime/calls", data=sdp, headers=headers) as answer,
             ):
                 if answer.status != _CREATED:
                     after = answer.headers.get("Retry-After", "")

@@ -137,7 +137,7 @@ class EndpointRule:
         unsure = self._unsure(habit.patience)
         if not evidence.judged:
             return max(unsure, self.silence)
-        if evidence.wording is Wording.COUNTING or score < self.open_below:
+        if self._goes_on(evidence, score):
             return max(unsure, self._open(score))
         return min(self.shortest, unsure) if score >= self.sure_from else unsure
 
@@ -150,7 +150,7 @@ class EndpointRule:
     def seems_over(self, evidence: Evidence) -> bool:
         """Whether the turn might be over, by what was said alone."""
         score = evidence.score()
-        return score is not None and score >= self.open_below and evidence.wording is not Wording.COUNTING
+        return score is not None and not self._goes_on(evidence, score)
 
     def for_silence(self, silence: float) -> "EndpointRule":
         """The rule of a client that asked for a fixed silence."""
@@ -159,6 +159,9 @@ class EndpointRule:
     def with_patience(self, factor: float) -> "EndpointRule":
         """The rule with the waits of unsure and open ends longer or shorter by this factor."""
         return replace(self, unsure=self.unsure * factor, longest=self.longest * factor)
+
+    def _goes_on(self, evidence: Evidence, score: float) -> bool:
+        return evidence.wording is Wording.COUNTING or score < self.open_below
 
     def _open(self, score: float) -> float:
         """The wait of a turn that goes on: the surer that is, the longer."""

@@ -20,17 +20,15 @@ class ProcessCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """See `prometheus_client`."""
         cpu = resident = 0.0
-        found = False
         for pid in family(os.getpid()):
             try:
                 times = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
                 pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
             except (OSError, ValueError, IndexError):
                 continue
-            found = True
             cpu += (int(times[_USER_TIME]) + int(times[_SYSTEM_TIME])) / _TICKS
             resident += pages * _PAGE
-        if found:
+        if resident:
             yield CounterMetricFamily("halfsecond_cpu_seconds", "Processor time of the service's processes.", cpu)
             yield GaugeMetricFamily("halfsecond_resident_bytes", "Memory of the service's processes.", resident)
 

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,14 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, sleep
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
 from loadtest.arrivals import STAGGER, together
 from loadtest.crew import Aim, hold
 from loadtest.load import Load, Target, plain
-from loadtest.process import ServiceProcess
+from loadtest.process import ServiceProcess, free_port, resident
 from loadtest.script import read
 from loadtest.steps import line, ms
 
@@ -39,13 +37,6 @@ class Measured:
     load: Load
     resident: int
     """Bytes of memory of its processes behind the step."""
-
-
-def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def environment(folder: Path, console: Console) -> Path:
@@ -86,12 +77,6 @@ def _listens(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def resident(*pids: int) -> int:
-    """Bytes of memory of these processes and all that they started."""
-    processes = [one for pid in pids for one in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True))]
-    return sum(process.memory_info().rss for process in processes)
 
 
 async def measure(options: argparse.Namespace, console: Console) -> list[Measured]:

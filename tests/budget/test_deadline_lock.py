@@ -26,9 +26,11 @@ async def test_who_gave_up_waiting_is_skipped_and_who_fails_passes_it_on() -> No
         async with lock.hold(deadline):
             order.append(name)
 
+    fails = asyncio.Event()
+
     async def fail() -> None:
         async with lock.hold(0.0):
-            await asyncio.sleep(0.01)
+            await fails.wait()
             raise ValueError
 
     failing = asyncio.ensure_future(fail())  # noqa: TID251
@@ -37,6 +39,7 @@ async def test_who_gave_up_waiting_is_skipped_and_who_fails_passes_it_on() -> No
     patient = asyncio.ensure_future(work("patient", 2.0))  # noqa: TID251
     await asyncio.sleep(0)
     impatient.cancel()
+    fails.set()
     await asyncio.wait([failing, impatient, patient])
     assert isinstance(failing.exception(), ValueError)
     assert order == ["patient"]
