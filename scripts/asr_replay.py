@@ -1,6 +1,6 @@
 """Recordings replayed as if live, on a virtual clock: words, their delay and their cost, beside one decode with 30 s.
 
-    python scripts/asr_replay.py
+    python -m scripts.asr_replay
 
 Frames arrive every 20 ms of virtual time; a decode takes as much virtual time as it took CPU time.
 So delays are exact and don't depend on what else the machine does. The clip's last 20 ms above
@@ -52,9 +52,8 @@ class Timed:
         self._whisper, self._free = whisper, asyncio.Semaphore(workers)
         self.spent = 0.0
 
-    @property
-    def idle(self) -> bool:
-        """See `Recognizer`."""
+    def spare(self, own: int) -> bool:
+        """See `Recognizer`: nobody else is there, so what is under way is this call's own."""
         return not self._free.locked()
 
     async def decode(self, request: DecodeRequest, urgency: Urgency, *, deadline: float = 0.0) -> Transcript:
