@@ -71,6 +71,15 @@ class TurnTimings:
         fresh = {name: value for name, value in at.items() if getattr(self, name) is None}
         return replace(self, **fresh)
 
+    def slack(self, first: float, target: float) -> float:
+        """What was left of `target` (seconds) when the first audio went out at `first`; negative: late.
+
+        A wait that the rule of turns chose because the caller might go on is not the machine's doing: had the
+        end been sure, it would have been answered by so much sooner.
+        """
+        chosen = 0.0 if self.endpoint is None else self.endpoint - self.speech_end - SHARES[Stage.ENDPOINT]
+        return target - (first - self.speech_end - max(0.0, chosen))
+
     def milliseconds(self) -> dict[str, float | None]:
         """The figures that log, histogram, console and load report share, in milliseconds."""
 

@@ -3,11 +3,14 @@
     HalfsecondError
     ├── ConfigError          the operator's settings can't work; says which and what to write instead
     ├── ModelError           a model file is missing, broken or can't be fetched
+    ├── ReservationError     the engines don't fit into memory, or memory was counted wrong
     ├── EngineError          a model failed at work: `stage`, and whether a retry may help
     └── PeerError            the other side broke its protocol; told to it, never fatal to the process
 
 A refusal (no room for a call, a queue that is full) is a value, not an exception.
 """
+
+from collections.abc import Iterator
 
 from budget.deadline import Stage
 
@@ -28,6 +31,12 @@ class ModelError(HalfsecondError):
     """A model is missing, fails its checks or could not be downloaded."""
 
     code = "model_unavailable"
+
+
+class ReservationError(HalfsecondError):
+    """Memory can't be promised: the plan does not fit its devices, or a reservation was given back twice."""
+
+    code = "out_of_memory"
 
 
 class EngineError(HalfsecondError):
@@ -52,3 +61,12 @@ class PeerError(HalfsecondError):
         super().__init__(message)
         self.code = code
         self.param = param
+
+
+def leaf_errors(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """The errors in a group and in the groups inside it."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from leaf_errors(error)
+        else:
+            yield error

@@ -20,9 +20,11 @@ import xllamacpp
 
 from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
+from budget.memory import MB, Reservation
 from budget.scheduler import QueueFull, Scheduler
 from budget.work import Urgency, Work
 from llm.chat import ChatSession, Message, ReplyOptions
+from llm.gguf_header import shape
 from llm.sentence_end import end_probability, judgeable, open_ended, quoted
 
 log = structlog.get_logger(__name__)
@@ -37,6 +39,8 @@ _LIKELIEST = 100
 """How many next tokens are looked at for the end of a sentence."""
 _CALLS_A_JUDGE = 2
 """Calls that share a slot in which sentences are judged; each judgement is short."""
+_F16, _Q8_0 = 2, 34 / 32
+"""Bytes of a value in the cache, in half precision and in blocks of 32 with a scale."""
 _CUT = "\u2402\u2403"
 """Stands in a rendered prompt where the caller's next word would; nobody says it."""
 
@@ -61,6 +65,19 @@ def _parameters(path: Path, slots: int, context: int, threads: int, gpu_layers: 
     params.endpoint_props = False
     params.verbosity = -1
     return params
+
+
+def reservation(path: Path, *, context: int, device: str = "cpu") -> Reservation:
+    """What the model will hold. On a CPU its weights are there twice: as the file, mapped, and repacked.
+
+    A call has its own cache and its share of the cache in which sentences are judged.
+    """
+    stored, values = path.stat().st_size, shape(path).values
+    if device == "cpu":
+        a_token = values * (_Q8_0 + _F16)
+        return Reservation("llama", device, 2 * stored, 15 * MB, int(a_token * context * (1 + 1 / _CALLS_A_JUDGE)))
+    a_token = values * 2 * _F16
+    return Reservation("llama", device, stored, 600 * MB, int(a_token * context * (1 + 1 / _CALLS_A_JUDGE)))
 
 
 class LlamaModel:

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=["dialogue"],
         metavar="NAME",
-        help="behaviour: dialogue, answers, outbound, interrupter, silent or a .toml file; NAME:3 weighs three",
+        help="behaviour: dialogue, answers, outbound, interrupter, numbers, silent or a .toml file; NAME:3: thrice",
     )
     callers.add_argument("--recordings", type=Path, metavar="DIR", help="manifest.jsonl and the recordings it names")
     callers.add_argument("--seed", type=int, default=0, help="order of the recordings and pauses")

@@ -67,11 +67,16 @@ def chosen(script: Script, recordings: list[Clip]) -> list[Clip]:
     if script.ask:
         return [_asked(script.name, ask, recordings) for ask in script.ask]
     least, most = script.seconds
+
+    def named(clip: Clip, patterns: tuple[str, ...]) -> bool:
+        return any(fnmatch(clip.name, pattern) for pattern in patterns)
+
     found = [
         clip
         for clip in recordings
         if least <= clip.seconds <= most
-        and (not script.says or any(fnmatch(clip.name, pattern) for pattern in script.says))
+        and (not script.says or named(clip, script.says))
+        and not named(clip, script.skips)
     ]
     if not found:
         raise ValueError(f"script {script.name}: no recording of {least:g}-{most:g} s that it could say")

@@ -1,6 +1,7 @@
 """What a caller does, from a small TOML file: how it speaks, thinks, interrupts. `loadtest/scripts` has some.
 
 says = ["card_*"]            # recordings, by file name; left out: all of fitting length
+skips = ["vosk_*"]           # of these not
 seconds = [1.0, 12.0]        # length of what it says
 think = [0.5, 2.0]           # pause after an answer
 activity = 0.4               # thinks on until it has spoken so much of the time; left out: as it comes
@@ -38,6 +39,7 @@ class Script:
 
     name: str
     says: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()
     seconds: Range = (1.0, 12.0)
     think: Range = (0.5, 2.0)
     activity: float = 1.0
@@ -143,6 +145,7 @@ def _ask(entry: Any) -> Ask:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "says": _words,
+    "skips": _words,
     "seconds": _range,
     "think": _range,
     "activity": _share,

@@ -6,7 +6,7 @@ torn; "Dr." and "J.K." don't end sentences; code blocks are left out as one sile
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ABBREVIATIONS = frozenset(
     """
@@ -46,6 +46,13 @@ class ClauseLimits:
     longest: int = 160
     first_words: int = 2
     most_first_words: int = 3
+
+
+def first_clause(share: float) -> ClauseLimits:
+    """Limits that cut the first clause to this share of its usual words: spoken sooner, with a break sooner."""
+    usual = ClauseLimits()
+    words = max(1, round(usual.most_first_words * share))
+    return replace(usual, first_words=min(usual.first_words, words), most_first_words=words)
 
 
 class ClauseSplitter:

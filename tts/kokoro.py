@@ -15,6 +15,7 @@ import onnxruntime
 
 from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
+from budget.memory import MB, Reservation
 from budget.scheduler import QueueFull, Scheduler
 from budget.work import Urgency
 from tts.piper import PiperProcess
@@ -52,6 +53,12 @@ _PREFERRED = {"en": "af_heart", "zh": "zf_xiaobei", "es": "ef_dora", "fr": "ff_s
 _DIPHTHONGS = {"aɪ": "I", "aʊ": "W", "eɪ": "A", "ɔɪ": "Y", "tʃ": "ʧ", "dʒ": "ʤ"}
 _AMERICAN = {"oʊ": "O", "ɜːɹ": "ɜɹ", "ɜː": "ɜɹ", "ɪə": "iə", "ɚ": "əɹ", "ɐ": "ə", "ː": ""}
 _BRITISH = {"əʊ": "Q", "eə": "ɛː", "iə": "ɪə", "ɐ": "ə"}
+
+
+def reservation(model: Path) -> Reservation:
+    """What the model and its phonemiser (the Piper program without a voice) will hold."""
+    stored = model.stat().st_size
+    return Reservation("kokoro", "cpu", stored + 120 * MB, 8 * stored)
 
 
 class KokoroSynthesizer:

@@ -6,13 +6,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from budget.governor import Effort
 from budget.ids import new_id
 from llm.chat import ChatSession, Message, ReplyOptions
 from llm.prompt import fit
 from transport.leg import CallLeg, MessageAdded, ReplyCut, ReplyEnded, ReplyStarted, ReplyText
+from tts.clauses import first_clause
 from tts.speech import Synthesizer
 from voice.dialogue import Dialogue, Entry
-from voice.playout import Playout
+from voice.playout import AT_DEADLINE, PATIENCE, Playout
 from voice.reply import Phrases, Reply, Speaker
 from voice.session import CallSettings
 
@@ -65,17 +67,19 @@ class Answering:
         *,
         tasks: asyncio.TaskGroup,
         post: Callable[[SentenceJudged | ReplyAudible | ReplyFinished], None],
+        effort: Callable[[], Effort] = Effort,
     ) -> None:
         self._leg, self._chat, self._synthesizer = leg, chat, synthesizer
         self._phrases, self._dialogue = phrases, dialogue
-        self._tasks, self._post = tasks, post
+        self._tasks, self._post, self._effort = tasks, post, effort
         self.reply: Reply | None = None
         self.released = False
 
     def answer(self, settings: CallSettings, upcoming: str, *, deadline: float) -> Reply:
         """Start a reply of the model to the conversation and the words `upcoming`; nothing is heard of it yet."""
         messages = fit(self._dialogue.messages(upcoming), settings.prompt_tokens)
-        options = ReplyOptions(settings.temperature, settings.max_tokens)
+        tokens = max(1, round(settings.max_tokens * self._effort().reply))
+        options = ReplyOptions(settings.temperature, tokens)
         source = self._chat.reply(messages, options, deadline=deadline)
         return self._begin(source, settings, read=messages if upcoming else None)
 
@@ -101,8 +105,14 @@ class Answering:
             async def on_text(text: str) -> None:
                 await self._leg.notify(ReplyText(reply_id, item_id, text))
 
-            filler = self._phrases.saved(settings.filler, settings.sound) if settings.filler else None
-            playout = Playout(self._leg, self._synthesizer.rate, filler=filler, on_first=on_first, on_text=on_text)
+            playout = Playout(
+                self._leg,
+                self._synthesizer.rate,
+                filler=self._phrases.saved(settings.filler, settings.sound) if settings.filler else None,
+                patience=AT_DEADLINE if self._effort().filler else PATIENCE,
+                on_first=on_first,
+                on_text=on_text,
+            )
         reply = Reply(reply_id, item_id, playout=playout)
         self.reply, self.released = reply, False
         reply.task = self._tasks.create_task(self._run(reply, source, settings, read))
@@ -139,7 +149,7 @@ class Answering:
 
     async def prefill(self, settings: CallSettings, upcoming: str) -> None:
         """Put the conversation and the words so far into the model's cache, if no reply is running."""
-        if self.reply is None:
+        if self.reply is None and (self._effort().speculate or not upcoming):
             await self._chat.prefill(fit(self._dialogue.messages(upcoming), settings.prompt_tokens))
             if upcoming and settings.rule.by_meaning:
                 await self._chat.whole(upcoming)
@@ -207,7 +217,8 @@ class Answering:
                 ahead.cancel()
                 raise
         if reply.playout is not None:
-            await reply.speak(source, Speaker(self._synthesizer, settings.sound, self._phrases, settings.apology))
+            speaker = Speaker(self._synthesizer, settings.sound, self._phrases, settings.apology)
+            await reply.speak(source, speaker, first_clause(self._effort().first_clause))
         else:
             await reply.write(source, lambda text: self._leg.notify(ReplyText(reply.reply_id, reply.item_id, text)))
         self._post(ReplyFinished(reply.reply_id))

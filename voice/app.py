@@ -8,8 +8,12 @@ from functools import partial
 import numpy as np
 import structlog
 
-from asr.whisper import WhisperRecognizer
+from asr.whisper import WORKERS, WhisperRecognizer
+from budget.admission import Admitted, Asked, Reason, Refused
+from budget.governor import Effort
 from budget.ids import new_id
+from budget.machine_memory import resident
+from budget.memory import MemoryLedger
 from budget.priority import bulk_threads
 from budget.scheduler import Scheduler
 from budget.work import Urgency, Work
@@ -22,7 +26,7 @@ from tts.openers import OpenerMemory
 from tts.piper import PiperSynthesizer
 from tts.speech import Pcm, Synthesizer, Voice
 from vad.silero import SileroDetector, load_session
-from vad.smart_turn import SmartTurn
+from vad.smart_turn import SECONDS, SmartTurn
 from vad.speech import RATE, SpeechDetector
 from vad.webrtc import GatedDetector, WebRtcDetector
 from voice.calibrate import calibrated
@@ -33,13 +37,12 @@ from voice.engines import CallEngines, Engines
 from voice.model_paths import llama_file, piper_file, whisper_folder
 from voice.observe import Observer
 from voice.pause import SoundJudge
+from voice.promise import Promise
 from voice.reply import Phrases
-from voice.warmup import check_recognizer
+from voice.warmup import check_recognizer, warm_chat, warm_recognizer, warm_synthesizer
 
 log = structlog.get_logger(__name__)
 
-_DECODES = 2
-"""Decodes at once: a final one beside a partial that has begun."""
 _BULK = 5
 """How nice recognition is to the rest: tokens, clauses and the event loop take turns of a few milliseconds."""
 DRAIN = 5.0
@@ -49,16 +52,23 @@ DRAIN = 5.0
 class CallHold:
     """A place for one call, kept from before the client is answered until the call is over."""
 
-    def __init__(self, service: "Service", engines: Engines, chat: ChatSession) -> None:
-        self._service = service
+    def __init__(self, promise: Promise, admitted: Admitted, engines: Engines, chat: ChatSession) -> None:
+        self._promise, self._admitted = promise, admitted
         self.engines, self.chat = engines, chat
+        self.talked: float | None = None
+        """The share of the call that its caller talked, once it is over."""
         self._held = True
+
+    @property
+    def effort(self) -> Callable[[], Effort]:
+        """How much may be done for the call now."""
+        return self._promise.effort
 
     async def release(self) -> None:
         """Give the place back; safe to call twice."""
         if self._held:
             self._held = False
-            self._service.let_go()
+            self._promise.ended(self._admitted, talked=self.talked)
             await self.chat.close()
 
 
@@ -69,9 +79,10 @@ class Service:
         self.settings, self.observer = settings, observer
         self.engines: Engines | None = None
         """None until every engine is warm."""
+        self.promise: Promise | None = None
+        """There as soon as the engines are."""
         self.failure: str = ""
         self._calls: dict[str, Call] = {}
-        self._held = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -85,16 +96,20 @@ class Service:
         """Calls in progress."""
         return len(self._calls)
 
-    def hold(self) -> CallHold | None:
-        """Reserve a place for one call at once; None, and counted as refused, if there is none."""
-        engines = self.engines
-        free = engines is not None and self._held < self.settings.call.max_calls
-        chat = engines.chat.open() if engines is not None and free else None
-        if engines is None or chat is None:
-            self.observer.refused("not ready" if engines is None else "capacity")
-            return None
-        self._held += 1
-        return CallHold(self, engines, chat)
+    def hold(self, asked: Asked) -> CallHold | Refused:
+        """Reserve a place for one call at once, or say why there is none."""
+        engines, promise = self.engines, self.promise
+        if engines is None or promise is None:
+            self.observer.refused(Reason.NOT_READY.value)
+            return Refused(Reason.NOT_READY, "the models are still loading", 2.0)
+        admitted = promise.ask(asked)
+        if isinstance(admitted, Refused):
+            return admitted
+        chat = engines.chat.open()
+        if chat is None:  # a session of a call that is just ending is not back yet
+            promise.ended(admitted, talked=None)
+            return Refused(Reason.CAPACITY, "a place is just being cleared; call again", 1.0)
+        return CallHold(promise, admitted, engines, chat)
 
     async def run(self, hold: CallHold, leg: CallLeg) -> None:
         """Run one call in its place over `leg`, to its end. The place is free afterwards."""
@@ -106,6 +121,7 @@ class Service:
             hold.engines.synthesizer,
             hold.engines.phrases,
             hold.engines.languages,
+            hold.effort,
         )
         call = Call(new_id("call"), leg, own, self.settings.call_settings(), self.observer)
         self._calls[call.call_id] = call
@@ -121,13 +137,11 @@ class Service:
             del self._calls[call.call_id]
             if not self._calls:
                 self._idle.set()
+            lasted = asyncio.get_running_loop().time() - call.record.started
+            if call.record.turns:
+                hold.talked = call.record.talked / max(lasted, 1e-6)
             await hold.release()
-            now = asyncio.get_running_loop().time()
-            self.observer.call_ended(call.record, now - call.record.started)
-
-    def let_go(self) -> None:
-        """A place is free again."""
-        self._held -= 1
+            self.observer.call_ended(call.record, lasted)
 
     async def drain(self) -> None:
         """End all calls, politely and then at once."""
@@ -138,45 +152,64 @@ class Service:
 
 
 @asynccontextmanager
-async def engines(settings: Settings, share: Work | None = None) -> AsyncIterator[Engines]:
-    """Load and warm every engine; free them at the end. Their work counts in `share`.
+async def engines(settings: Settings, ledger: MemoryLedger, share: Work | None = None) -> AsyncIterator[Engines]:
+    """Load every engine, warm it with its largest work and enter into the ledger what it took; free all at the end.
 
-    Raises `ModelError` or `EngineError`.
+    One after the other, so that what each takes can be told. Their work counts in `share`. Raises
+    `ModelError` or `EngineError`.
     """
     settings = await calibrated(settings)
+    meter = _Meter(ledger)
     async with AsyncExitStack() as stack:
         recognizer = await asyncio.to_thread(_recognizer, settings, share)
         stack.push_async_callback(asyncio.to_thread, recognizer.close)
+        await check_recognizer(recognizer)
+        await warm_recognizer(recognizer, WORKERS)
+        meter.took("whisper")
         chat = await asyncio.to_thread(_chat, settings, share)
         stack.push_async_callback(chat.close)
+        await warm_chat(chat)
+        meter.took("llama")
         synthesizer = OpenerMemory(_synthesizer(settings, share))
         stack.push_async_callback(synthesizer.close)
-        async with asyncio.TaskGroup() as warming:
-            warming.create_task(chat.warm())
-            warming.create_task(synthesizer.warm())
-            warming.create_task(check_recognizer(recognizer))
-        call = settings.call_settings()
-        said = {
-            text: await _spoken(synthesizer, text, call.sound)
-            for text in (call.greeting, call.apology, call.filler)
-            if text
-        }
-        phrases = Phrases(call.sound, said)
+        await warm_synthesizer(synthesizer)
+        phrases = await _phrases(settings, synthesizer)
+        meter.took(settings.tts.engine)
         judge = None
         if settings.vad.turn_end == "meaning":
             turns = Scheduler("turn", limit=2 * settings.call.max_calls, share=share)
             stack.push_async_callback(asyncio.to_thread, turns.close)
             judge = await asyncio.to_thread(_judge, settings, turns)
+            meter.took("smart-turn")
         yield Engines(recognizer, chat, synthesizer, _detectors(settings), judge, recognizer.languages, phrases)
+
+
+class _Meter:
+    """Tells the ledger what each engine took: by how much the processes grew since the last one."""
+
+    def __init__(self, ledger: MemoryLedger) -> None:
+        self._ledger, self._before = ledger, resident()
+
+    def took(self, engine: str) -> None:
+        """The engine is loaded and warm."""
+        now = resident()
+        self._ledger.measured(engine, max(0, now - self._before))
+        self._before = now
+
+
+async def _phrases(settings: Settings, synthesizer: Synthesizer) -> Phrases:
+    call = settings.call_settings()
+    texts = [text for text in (call.greeting, call.apology, call.filler) if text]
+    return Phrases(call.sound, {text: await _spoken(synthesizer, text, call.sound) for text in texts})
 
 
 def _recognizer(settings: Settings, share: Work | None) -> WhisperRecognizer:
     with bulk_threads(_BULK):
         return WhisperRecognizer(
             whisper_folder(settings),
-            Scheduler("asr", workers=_DECODES, share=share),
+            Scheduler("asr", workers=WORKERS, share=share),
             threads=settings.asr.threads,
-            workers=_DECODES,
+            workers=WORKERS,
             device=settings.asr.device,
             share=share,
         )
@@ -217,7 +250,7 @@ def _detectors(settings: Settings) -> Callable[[], SpeechDetector]:
 
 def _judge(settings: Settings, scheduler: Scheduler) -> SoundJudge:
     model = SmartTurn(settings.vad.path or CATALOGUE.file("smart-turn", settings.models.directory))
-    model.probability(np.zeros(RATE, np.float32))
+    model.probability(np.zeros(SECONDS * RATE, np.float32))
 
     async def judge(pcm: Pcm) -> float:
         return await scheduler.run(partial(model.probability, pcm), Urgency.FIRST_AUDIO)

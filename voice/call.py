@@ -129,6 +129,7 @@ class Call:
             language=self.settings.language,
             tasks=tasks,
             post=self._inbox.post,
+            effort=self.engines.effort,
         )
         self.answering = Answering(
             self.leg,
@@ -138,6 +139,7 @@ class Call:
             self.dialogue,
             tasks=tasks,
             post=self._inbox.post,
+            effort=self.engines.effort,
         )
 
     async def _begin(self) -> None:
@@ -334,6 +336,7 @@ class Call:
         if reply is None or reply.reply_id != reply_id:
             return
         reply.stamps.setdefault("first_sent", at)
+        self.turns.audible(at, self.settings.target)
         await self.talk_about(AgentHeard(self.hearing.now))
 
     async def _finished(self, reply_id: str) -> None:

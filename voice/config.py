@@ -95,6 +95,15 @@ class CallConfig(_Section):
     target: Seconds = Field(0.8, description="promised voice-to-voice latency")
 
 
+class AdmissionConfig(_Section):
+    """Which calls are taken. `call.max_calls` bounds them all."""
+
+    reserved: int = Field(0, ge=0, description="places kept for calls with priority")
+    calls_a_key: int = Field(0, ge=0, description="calls at once of one key (or address); 0: no bound")
+    starts_a_minute: float = Field(0.0, ge=0, description="calls that one key may begin a minute; 0: no bound")
+    burst: int = Field(10, ge=1, description="of these, how many at once")
+
+
 class IceServer(_Section):
     """A STUN or TURN server."""
 
@@ -126,6 +135,7 @@ class Settings(BaseSettings):
     tts: TtsConfig = TtsConfig()
     vad: VadConfig = VadConfig()
     call: CallConfig = CallConfig()
+    admission: AdmissionConfig = AdmissionConfig()
     webrtc: WebRtcConfig = WebRtcConfig()
 
     @field_validator("models", mode="after")

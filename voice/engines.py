@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from asr.recognizer import Recognizer
+from budget.governor import Effort
 from llm.chat import ChatModel, ChatSession
 from tts.speech import Synthesizer
 from vad.speech import SpeechDetector
@@ -36,3 +37,5 @@ class CallEngines:
     synthesizer: Synthesizer
     phrases: Phrases
     languages: frozenset[str]
+    effort: Callable[[], Effort] = Effort
+    """How much may be done for this call now, beyond the answer itself: the governor's word."""

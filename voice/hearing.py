@@ -8,14 +8,15 @@ results come back through the call's one loop.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
-from asr.incremental import DecodeJob, IncrementalTranscript
+from asr.incremental import DecodeJob, DecodePolicy, IncrementalTranscript
 from asr.recognizer import DecodeRequest, Recognizer
 from asr.transcript import Heard, Transcript
 from budget.errors import EngineError
+from budget.governor import Effort
 from budget.scheduler import QueueFull
 from budget.work import Urgency
 from transport.frame import FRAME_SECONDS, AudioFrame
@@ -57,6 +58,7 @@ class Hearing:
         language: str,
         tasks: asyncio.TaskGroup,
         post: Callable[[Decoded | SoundJudged], None],
+        effort: Callable[[], Effort] = Effort,
     ) -> None:
         self.pause = Pause(rule, judge, tasks=tasks, post=post)
         self.language = language
@@ -66,7 +68,7 @@ class Hearing:
         """Media time: the end of the last frame."""
         self._tracker = SpeechTracker(detector)
         self._recognizer = recognizer
-        self._tasks, self._post = tasks, post
+        self._tasks, self._post, self._effort = tasks, post, effort
         self._recent: deque[tuple[AudioFrame, float]] = deque(maxlen=round(_KEPT / FRAME_SECONDS))
         self._turn: IncrementalTranscript | None = None
         self._over = True
@@ -93,7 +95,7 @@ class Hearing:
         self._recent.append((frame, self._tracker.probability))
         self.pause.hear(frame.pcm)
         if self._turn is None and not self.automatic:
-            self.began, self._turn = frame.time, IncrementalTranscript(frame.time)
+            self.began, self._turn = frame.time, IncrementalTranscript(frame.time, self._policy())
         if self._turn is not None:
             self._turn.push(frame.pcm, self._tracker.probability)
             if self._tracker.speaking:
@@ -145,7 +147,7 @@ class Hearing:
             return
         kept = [(frame, p) for frame, p in self._recent if frame.time >= at - PREROLL]
         start = kept[0][0].time if kept else self.now
-        self._turn = IncrementalTranscript(start)
+        self._turn = IncrementalTranscript(start, self._policy())
         for frame, probability in kept:
             self._turn.push(frame.pcm, probability)
         self._turn.spoke_until(self._tracker.last_speech)
@@ -176,7 +178,7 @@ class Hearing:
         """While the caller speaks: start the next decode if one is due, at a dip or after a while."""
         if self._turn is None or not self._tracker.speaking:
             return
-        spare = self._recognizer.spare(self._decoding)
+        spare = self._effort().speculate and self._recognizer.spare(self._decoding)
         early = self._turn.early_job() if spare else None
         if early is not None:
             self._start(early, Urgency.PARTIAL)
@@ -207,6 +209,11 @@ class Hearing:
         more = decoded.job.cut and decoded.error is None
         again = decoded.job.early and decoded.transcript is None
         return not (more or again) or self.recognise(awaited)
+
+    def _policy(self) -> DecodePolicy:
+        """When a turn that begins now is decoded."""
+        usual = DecodePolicy()
+        return replace(usual, interval=usual.interval * self._effort().partial_interval)
 
     def _start(self, job: DecodeJob, urgency: Urgency) -> None:
         if job.final:

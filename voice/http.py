@@ -1,7 +1,9 @@
 """The HTTP side: console, health, metrics, and the doors through which calls come in."""
 
 import asyncio
+import hashlib
 import json
+import math
 from importlib.resources import files
 from typing import Any
 
@@ -10,6 +12,7 @@ from aiohttp import web
 from aiortc import RTCIceServer
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from budget.admission import Asked
 from budget.errors import PeerError
 from budget.ids import new_id
 from transport import twilio, websocket
@@ -18,7 +21,7 @@ from transport.realtime_events import parse_session
 from transport.twilio import TwilioLeg, await_start
 from transport.webrtc import WebRtcLeg
 from transport.websocket import WebSocketLeg
-from voice.app import Service
+from voice.app import CallHold, Service
 from voice.guard import key_is_good, origin_is_good, presented_key
 
 log = structlog.get_logger(__name__)
@@ -82,7 +85,10 @@ async def _console(request: web.Request) -> web.StreamResponse:
 
 
 async def _healthz(request: web.Request) -> web.StreamResponse:
-    return web.json_response({"status": "ok", "calls": request.app[_SERVICE].calls})
+    service = request.app[_SERVICE]
+    active, admissible, limit = service.promise.places() if service.promise else (0, 0, 0)
+    places = {"active": active, "admissible": admissible, "limit": limit}
+    return web.json_response({"status": "ok", "calls": active, "places": places})
 
 
 async def _readyz(request: web.Request) -> web.StreamResponse:
@@ -121,11 +127,16 @@ async def _console_facts(request: web.Request) -> web.StreamResponse:
 # ---- calls -----------------------------------------------------------------------------------
 
 
-def _refusal(service: Service) -> web.Response:
-    if not service.ready:
-        return _problem(503, "not_ready", "the models are still loading", **{"Retry-After": "2"})
-    text = f"all {service.settings.call.max_calls} places are taken; call again later"
-    return _problem(503, "at_capacity", text, **{"Retry-After": "5"})
+def _hold(request: web.Request) -> CallHold | web.Response:
+    """A place for the call that asks, or the answer that refuses it."""
+    key = presented_key(request)
+    owner = hashlib.sha256(key.encode()).hexdigest() if key else request.remote or ""
+    profile = request.query.get("profile", "dialogue")
+    hold = request.app[_SERVICE].hold(Asked(owner, profile, request.query.get("priority") == "high"))
+    if isinstance(hold, CallHold):
+        return hold
+    status = 429 if hold.reason.own_fault else 503
+    return _problem(status, hold.reason.value, hold.message, **{"Retry-After": str(math.ceil(hold.retry_after))})
 
 
 def _model_name(service: Service) -> str:
@@ -134,9 +145,9 @@ def _model_name(service: Service) -> str:
 
 async def _realtime(request: web.Request) -> web.StreamResponse:
     service = request.app[_SERVICE]
-    hold = service.hold()
-    if hold is None:
-        return _refusal(service)
+    hold = _hold(request)
+    if isinstance(hold, web.Response):
+        return hold
     try:
         socket = web.WebSocketResponse(
             protocols=("realtime",), max_msg_size=websocket.MOST_BYTES, heartbeat=websocket.HEARTBEAT
@@ -150,9 +161,9 @@ async def _realtime(request: web.Request) -> web.StreamResponse:
 
 async def _twilio(request: web.Request) -> web.StreamResponse:
     service = request.app[_SERVICE]
-    hold = service.hold()
-    if hold is None:
-        return _refusal(service)
+    hold = _hold(request)
+    if isinstance(hold, web.Response):
+        return hold
     try:
         socket = web.WebSocketResponse(max_msg_size=twilio.MOST_BYTES, heartbeat=websocket.HEARTBEAT)
         await socket.prepare(request)
@@ -181,9 +192,9 @@ async def _offer(request: web.Request) -> web.StreamResponse:
         changes = protocol.change(parse_session(session)) if session is not None else []
     except PeerError as error:
         return _problem(400, error.code, str(error))
-    hold = service.hold()
-    if hold is None:
-        return _refusal(service)
+    hold = _hold(request)
+    if isinstance(hold, web.Response):
+        return hold
     servers = [
         RTCIceServer(s.urls, s.username or None, s.credential.get_secret_value() or None)
         for s in service.settings.webrtc.ice_servers
@@ -206,7 +217,7 @@ async def _offer(request: web.Request) -> web.StreamResponse:
     return web.Response(text=answer, content_type="application/sdp", status=201, headers=headers)
 
 
-async def _run_leg(app: web.Application, name: str, service: Service, hold: Any, leg: WebRtcLeg) -> None:
+async def _run_leg(app: web.Application, name: str, service: Service, hold: CallHold, leg: WebRtcLeg) -> None:
     try:
         await service.run(hold, leg)
     finally:

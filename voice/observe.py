@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summ
 
 from budget.work import Urgency
 from voice.process_metrics import ProcessCollector
+from voice.promise_metrics import PromiseMetrics
 from voice.records import CallRecord, Turn
 from voice.reply import Reply
 
@@ -61,7 +62,9 @@ class Observer:
         )
         self._turns = Counter("halfsecond_turns", "Turns by outcome.", ["outcome", "transport"], registry=self.registry)
         self._work_metrics()
-        self._active = Gauge("halfsecond_calls_active", "Calls in progress.", registry=self.registry)
+        self.promise = PromiseMetrics(self.registry)
+        self.recent_lag = 0.0
+        """Worst lag of the event loop in the last two seconds."""
         self._calls = Counter(
             "halfsecond_calls", "Calls ended, by reason.", ["transport", "reason"], registry=self.registry
         )
@@ -114,7 +117,7 @@ class Observer:
     def turn(self, turn: Turn, transport: str) -> None:
         """A turn ended."""
         measured = turn.measured()
-        log.info("turn", transport=transport, **measured)
+        log.info("turn", transport=transport, governor=self.promise.level, **measured)
         self._turns.labels(turn.outcome.value, transport).inc()
         if turn.timings.first_sent is None:
             return
@@ -149,12 +152,10 @@ class Observer:
 
     def call_began(self, call_id: str, transport: str) -> None:
         """A call was taken."""
-        self._active.inc()
         log.info("call began", call_id=call_id, transport=transport)
 
     def call_ended(self, record: CallRecord, seconds: float) -> None:
         """A call is over."""
-        self._active.dec()
         self._calls.labels(record.kind, record.reason or "error").inc()
         log.info(
             "call ended",
@@ -180,5 +181,6 @@ class Observer:
             await asyncio.sleep(every)
             lag = max(0.0, loop.time() - due)
             recent = [*recent[-round(60 / every) :], lag]
+            self.recent_lag = max(recent[-round(2 / every) :])
             self._lag.set(lag)
             self._lag_worst.set(max(recent))

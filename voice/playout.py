@@ -28,6 +28,8 @@ BACK_SECONDS = 0.4
 _QUIET = 0.01
 PATIENCE = 1.5
 """Seconds without audio, before the end of a reply, after which the caller is told that more comes."""
+AT_DEADLINE = 0.4
+"""The same on a machine that is late: the first answer is due so long after a turn that surely ended."""
 
 
 class PlayoutBuffer:
@@ -131,7 +133,7 @@ class PlayoutBuffer:
 class Playout:
     """Sends one reply's audio over a leg.
 
-    `filler` is played once if no audio comes for `PATIENCE` seconds when it should; it is no part of
+    `filler` is played once if no audio comes for `patience` seconds when it should; it is no part of
     what was said.
     `on_text` is called with the text of each clause as its first frame is sent, `on_first` when
     the first frame is sent.
@@ -143,6 +145,7 @@ class Playout:
         source_rate: int,
         *,
         filler: Pcm | None = None,
+        patience: float = PATIENCE,
         on_first: Callable[[float], Awaitable[None]],
         on_text: Callable[[str], Awaitable[None]],
     ) -> None:
@@ -153,7 +156,7 @@ class Playout:
         self._room = asyncio.Event()
         self._room.set()
         self._on_first, self._on_text = on_first, on_text
-        self._filler = filler
+        self._filler, self._patience = filler, patience
         self._told = ""
         self._begun = False
         self._anchor: float | None = None
@@ -215,7 +218,7 @@ class Playout:
         """Wait for more audio; if it takes too long, play the filler."""
         self._more.clear()
         try:
-            async with asyncio.timeout(None if self._filler is None else PATIENCE):
+            async with asyncio.timeout(None if self._filler is None else self._patience):
                 await self._more.wait()
         except TimeoutError:
             filler, self._filler = self._filler, None

@@ -7,6 +7,8 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from budget.machine_memory import family
+
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -31,15 +33,3 @@ class ProcessCollector(Collector):
         if resident:
             yield CounterMetricFamily("halfsecond_cpu_seconds", "Processor time of the service's processes.", cpu)
             yield GaugeMetricFamily("halfsecond_resident_bytes", "Memory of the service's processes.", resident)
-
-
-def family(pid: int) -> Iterator[int]:
-    """A process and all that it started."""
-    yield pid
-    for listing in (_PROC / str(pid) / "task").glob("*/children"):
-        try:
-            children = listing.read_text().split()
-        except OSError:
-            continue
-        for child in children:
-            yield from family(int(child))

@@ -81,6 +81,8 @@ class CallRecord:
     kind: str
     started: float
     turns: int = 0
+    talked: float = 0.0
+    """Seconds that the caller spoke in turns."""
     reason: str = ""
     outcomes: dict[str, int] = field(default_factory=dict)
 

@@ -14,7 +14,7 @@ import structlog
 
 from budget.deadline import Stage
 from budget.errors import EngineError
-from tts.clauses import ClauseSplitter
+from tts.clauses import ClauseLimits, ClauseSplitter
 from tts.speakable import speakable
 from tts.speech import Pcm, Synthesizer, Voice
 from voice.playout import Playout
@@ -89,19 +89,23 @@ class Reply:
             self.error = error
         await self.gate.wait()
 
-    async def speak(self, source: AsyncGenerator[str, None], speaker: Speaker) -> None:
-        """Run a spoken reply until it was heard to its end."""
+    async def speak(self, source: AsyncGenerator[str, None], speaker: Speaker, limits: ClauseLimits) -> None:
+        """Run a spoken reply, cut to clauses by `limits`, until it was heard to its end."""
         assert self.playout is not None
         clauses: asyncio.Queue[str | None] = asyncio.Queue(_CLAUSES_AHEAD)
         async with asyncio.TaskGroup() as stages:
-            stages.create_task(self._think(source, clauses, speaker))
+            stages.create_task(self._think(source, clauses, speaker, ClauseSplitter(limits)))
             stages.create_task(self._voice(clauses, speaker))
             stages.create_task(self.playout.run(self.gate))
 
     async def _think(
-        self, source: AsyncGenerator[str, None], clauses: asyncio.Queue[str | None], speaker: Speaker
+        self,
+        source: AsyncGenerator[str, None],
+        clauses: asyncio.Queue[str | None],
+        speaker: Speaker,
+        splitter: ClauseSplitter,
     ) -> None:
-        splitter, words = ClauseSplitter(), False
+        words = False
         try:
             async for delta in self._timed(source):
                 whole = speaker.phrases.saved(delta, speaker.voice) is not None

@@ -7,11 +7,15 @@ from contextlib import suppress
 import structlog
 from aiohttp import web
 
+from budget.errors import HalfsecondError, leaf_errors
+from budget.memory import MB, MemoryLedger
 from budget.work import Work
 from voice.app import Service, engines
 from voice.config import Settings, check_exposure
 from voice.http import build
 from voice.observe import Observer, set_up_log
+from voice.promise import Promise
+from voice.reservations import ledger
 
 log = structlog.get_logger("halfsecond")
 
@@ -33,24 +37,30 @@ async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = N
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    failure: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(observer.watch_loop())
             runner = web.AppRunner(build(service, tasks), access_log=None, shutdown_timeout=1.0)
             await runner.setup()
             try:
-                await _run(settings, service, runner, stop, started)
+                await _run(settings, service, tasks, runner, stop, started)
             finally:
                 await runner.cleanup()
             raise _StopError
     except* _StopError:
         pass
+    except* HalfsecondError as broken:
+        failure = next(iter(leaf_errors(broken)))
+    if failure is not None:
+        raise failure
     return 0
 
 
 async def _run(
     settings: Settings,
     service: Service,
+    tasks: asyncio.TaskGroup,
     runner: web.AppRunner,
     stop: asyncio.Event,
     started: "asyncio.Future[int] | None",
@@ -62,8 +72,12 @@ async def _run(
         started.set_result(port)
     log.info("loading models", url=f"http://{settings.host}:{port}/")
     began = asyncio.get_running_loop().time()
-    async with engines(settings, Work(service.observer.work_done)) as ready:
+    memory = ledger(settings)
+    async with engines(settings, memory, Work(service.observer.work_done)) as ready:
+        service.promise = Promise(settings, memory, service.observer)
+        tasks.create_task(service.promise.watch())
         service.engines = ready
+        _tell(memory)
         seconds = round(asyncio.get_running_loop().time() - began, 1)
         log.info("ready", url=f"http://{settings.host}:{port}/", seconds=seconds)
         await stop.wait()
@@ -71,3 +85,19 @@ async def _run(
         service.engines = None
         with suppress(TimeoutError):
             await service.drain()
+
+
+def _tell(memory: MemoryLedger) -> None:
+    """Log what each engine reserved and what it took; one that took more is an alarm."""
+    over = {row.engine for row in memory.over()}
+    for row in memory.rows():
+        figures = {
+            "engine": row.engine,
+            "device": row.device,
+            "reserved_mb": round(row.reserved / MB),
+            "measured_mb": None if row.measured is None else round(row.measured / MB),
+        }
+        if row.engine in over:
+            log.error("more memory than reserved", **figures)
+        else:
+            log.info("memory", **figures)

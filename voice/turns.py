@@ -60,6 +60,7 @@ class Turns:
         await self._leg.notify(CallerStopped(turn.item_id, speech_end))
         await self._leg.notify(MessageAdded(turn.item_id, "user", turn.text, spoken=True))
         seconds = max(0.0, speech_end - turn.started)
+        self._record.talked += seconds
         await self._leg.notify(CallerHeard(turn.item_id, turn.text, len(turn.text), final=True, seconds=seconds))
 
     async def abandon(self, speech_end: float) -> None:
@@ -68,6 +69,11 @@ class Turns:
             await self._leg.notify(CallerStopped(self.open.item_id, speech_end))
             await self._leg.notify(CallerHeard(self.open.item_id, "", 0, final=True))
         self.open = None
+
+    def audible(self, at: float, target: float) -> None:
+        """The answer to the committed turn was first heard at loop time `at`; `target` is what was promised."""
+        if self.answered is not None and self.answered.timings is not None:
+            self._observer.promise.audible(self.answered.timings.slack(at, target), at)
 
     async def close(self, outcome: Outcome, ended: Ended | None) -> None:
         """The answer to the committed turn has ended, or none is wanted: record the turn."""

@@ -1,5 +1,10 @@
-"""Checks at start-up that the recogniser hears: some driver and library pairs return empty text without an error."""
+"""Makes the engines ready at start-up: the memory of the largest work is taken, and the recogniser shown to hear.
 
+Some pairs of driver and library return empty text without an error.
+"""
+
+import asyncio
+import contextlib
 from importlib.resources import files
 
 import numpy as np
@@ -9,7 +14,9 @@ from asr.recognizer import DecodeRequest, Recognizer
 from budget.deadline import Stage
 from budget.errors import EngineError
 from budget.work import Urgency
+from llm.chat import ChatModel, Message, ReplyOptions
 from transport.frame import from_pcm16
+from tts.speech import Synthesizer, Voice
 
 _CLIP = "warmup.pcm"
 _WORDS = "ask not what your country can do for you"
@@ -20,6 +27,56 @@ def known_clip() -> DecodeRequest:
     """The clip, as a request for its words."""
     pcm = np.asarray(from_pcm16((files("voice") / _CLIP).read_bytes()), np.float32)
     return DecodeRequest(pcm, "en", len(pcm) / 16_000)
+
+
+LONG_CLAUSE = (
+    "This is a sentence of the length that one clause has at most, so that whatever it takes of memory is taken now, "
+    "while nobody waits, and never again later."
+)
+"""Spoken once at the start: the longest clause that is spoken in one piece, nearly."""
+_CLAUSES = 16
+"""Of these a prompt of some 500 tokens is made: no batch that the model reads at once is longer."""
+_LONGEST = 28
+"""Seconds of the longest stretch that is decoded."""
+
+
+async def warm_recognizer(recognizer: Recognizer, decodes: int) -> None:
+    """Decode the longest stretch, so many at once: the memory that this takes is taken before any call."""
+    clip = known_clip()
+    pcm = np.tile(clip.pcm, 1 + _LONGEST * 16_000 // len(clip.pcm))[: _LONGEST * 16_000]
+    request = DecodeRequest(pcm, "en", float(_LONGEST), want_words=True)
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(decodes):
+            tasks.create_task(recognizer.decode(request, Urgency.CONTINUATION))
+
+
+async def warm_chat(chat: ChatModel) -> None:
+    """Read a long conversation once, and answer: the memory that a full prompt takes is taken."""
+    await chat.warm()
+    session = chat.open()
+    if session is None:
+        return
+    try:
+        asked = [Message("system", LONG_CLAUSE * _CLAUSES), Message("user", "Hello.")]
+        async with contextlib.aclosing(session.reply(asked, ReplyOptions(max_tokens=2))) as reply:
+            async for _ in reply:
+                pass
+    finally:
+        await session.close()
+
+
+async def warm_synthesizer(synthesizer: Synthesizer) -> None:
+    """Speak the longest clause beside a first one, as happens in calls."""
+
+    async def speak(text: str, deadline: float) -> None:
+        async with contextlib.aclosing(synthesizer.speak(text, Voice(), deadline=deadline)) as audio:
+            async for _ in audio:
+                pass
+
+    await synthesizer.warm()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(speak(LONG_CLAUSE, float("inf")))
+        tasks.create_task(speak("One moment, please.", float("-inf")))
 
 
 async def check_recognizer(recognizer: Recognizer) -> None:

@@ -66,6 +66,7 @@ def test_a_script_chooses_by_length_and_name() -> None:
     assert [c.name for c in chosen(Script("all", seconds=(0, 9)), clips)] == ["yes", "story", "yesterday"]
     assert [c.name for c in chosen(Script("long", ("yes*",)), clips)] == ["yesterday"]
     assert chosen(Script("ask", ask=(Ask("story", ("end",)),)), clips)[0].expect == ("end",)
+    assert [c.name for c in chosen(Script("but", skips=("st*",), seconds=(0, 9)), clips)] == ["yes", "yesterday"]
     assert chosen(Script("mute", silent=True), clips) == []
 
 

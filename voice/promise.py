@@ -1,0 +1,110 @@
+"""Keeps the promise of an answer in time: admission and governor, joined to what the running service measures.
+
+Turns report their slack here, doors ask here for a place, and once a second the governor looks. Used
+by the event loop only.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from budget.admission import AdmissionController, Admitted, Asked, Conditions, Limits, Refused
+from budget.governor import Effort, Governor
+from budget.machine_memory import resident
+from budget.memory import MemoryLedger
+from budget.quota import Quota
+from voice.config import Settings
+from voice.observe import Observer
+
+log = structlog.get_logger(__name__)
+
+_WATCHES = 1.0
+_MEMORY_EVERY = 5
+"""Seconds from one look at the processes' memory to the next."""
+
+
+class Promise:
+    """One for the process, made once its engines are warm."""
+
+    def __init__(
+        self, settings: Settings, ledger: MemoryLedger, observer: Observer, *, resident: Callable[[], int] = resident
+    ) -> None:
+        own = settings.admission
+        quota = Quota(own.calls_a_key, own.starts_a_minute, own.burst)
+        self.ledger = ledger
+        self.governor = Governor()
+        self.admission = AdmissionController(Limits(settings.call.max_calls, own.reserved, quota))
+        self._observer, self._resident = observer, resident
+        self._memory_kept = True
+        observer.promise.on_answer = self._answered
+        observer.promise.places(0, self.admission.limit, self.admission.limit)
+        observer.promise.governed(0)
+
+    def effort(self) -> Effort:
+        """How much may be done for a call now."""
+        return self.governor.effort
+
+    def ask(self, asked: Asked) -> Admitted | Refused:
+        """A call wants in. Counted from now on if it is admitted; `ended` gives its place back."""
+        decision = self.admission.decide(asked, _now(), self._conditions())
+        if isinstance(decision, Refused):
+            self._observer.refused(decision.reason.value)
+        else:
+            self.ledger.hold()
+        self._tell()
+        return decision
+
+    def ended(self, admitted: Admitted, *, talked: float | None) -> None:
+        """An admitted call is over; its caller talked this share of it, if anybody did."""
+        self.admission.ended(admitted, _now(), talked=talked)
+        self.ledger.give_back()
+        self._tell()
+
+    def places(self) -> tuple[int, int, int]:
+        """Calls active, admissible now, and at most."""
+        admissible = self.admission.admissible(_now(), self._conditions())
+        return self.admission.active, admissible, self.admission.limit
+
+    async def watch(self) -> None:
+        """Ask the governor once a second, look at the memory now and then; until cancelled."""
+        seconds = 0
+        while True:
+            await asyncio.sleep(_WATCHES)
+            seconds += 1
+            change = self.governor.watch(_now())
+            if change is not None:
+                self._observer.promise.governed(self.governor.level)
+                slack = None if change.slack is None else round(change.slack, 3)
+                log.warning("governor", before=change.before.name, now=change.after.name, slack=slack)
+            if seconds % _MEMORY_EVERY == 0:
+                self._look_at_memory()
+            self._tell()
+
+    def _look_at_memory(self) -> None:
+        promised = sum(self.ledger.promised(device.name) for device in self.ledger.devices if device.name == "cpu")
+        taken = self._resident()
+        kept = taken <= promised
+        if kept is not self._memory_kept:
+            log.log(20 if kept else 40, "memory", taken_mb=round(taken / 1e6), promised_mb=round(promised / 1e6))
+        self._memory_kept = kept
+        self._observer.promise.memory(taken, promised)
+
+    def _answered(self, slack: float, at: float) -> None:
+        self.governor.seen(slack, at)
+        self.admission.guard.seen(slack, at)
+
+    def _conditions(self) -> Conditions:
+        return Conditions(
+            memory_left=self.ledger.room,
+            memory_kept=self._memory_kept,
+            loop_lag=self._observer.recent_lag,
+            governor_admits=self.governor.effort.admits,
+        )
+
+    def _tell(self) -> None:
+        self._observer.promise.places(*self.places())
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,52 @@
+"""The metrics of admission and the governor."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Gauge, Histogram
+
+_SLACK = (-2.0, -1.0, -0.5, -0.2, -0.1, 0.0, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+class PromiseMetrics:
+    """Part of the process's `Observer`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.on_answer: Callable[[float, float], None] = lambda slack, at: None
+        """Told of each answer's slack (seconds) and when it was first heard (loop seconds)."""
+        self.level = 0
+        """Steps that the governor has taken down its ladder."""
+        self._slack = Histogram(
+            "halfsecond_slack_seconds",
+            "What was left of the target when an answer was first heard; negative: late. Chosen waits don't count.",
+            buckets=_SLACK,
+            registry=registry,
+        )
+        self._active = Gauge("halfsecond_calls_active", "Calls in progress.", registry=registry)
+        self._admissible = Gauge(
+            "halfsecond_calls_admissible", "More calls that would be admitted now.", registry=registry
+        )
+        self._limit = Gauge("halfsecond_calls_limit", "Calls at most.", registry=registry)
+        self._level = Gauge("halfsecond_governor_level", "Steps down the governor's ladder.", registry=registry)
+        self._promised = Gauge("halfsecond_memory_promised_bytes", "Memory reserved.", registry=registry)
+        self._over = Gauge("halfsecond_memory_over", "1 while more memory is held than reserved.", registry=registry)
+
+    def audible(self, slack: float, at: float) -> None:
+        """An answer was first heard at loop time `at`."""
+        self._slack.observe(slack)
+        self.on_answer(slack, at)
+
+    def places(self, active: int, admissible: int, limit: int) -> None:
+        """Calls in progress, more that would be admitted, and at most."""
+        self._active.set(active)
+        self._admissible.set(admissible)
+        self._limit.set(limit)
+
+    def governed(self, level: int) -> None:
+        """The governor is so many steps down."""
+        self.level = level
+        self._level.set(level)
+
+    def memory(self, taken: int, promised: int) -> None:
+        """What the processes hold, and what was reserved (bytes)."""
+        self._promised.set(promised)
+        self._over.set(taken > promised)
