@@ -61,7 +61,8 @@ class Rules:
 
     Down: the slack that a quarter of the turns of the last `window` fall below is under `down_below`,
     and `down_every` has passed since the last step, since a step takes that long to show. Up: it has been
-    above `up_above` for `up_after`, or there were no turns so long. Fewer than `least` turns say nothing.
+    above `up_above` for `up_after`, or there were no turns so long. Turns before the last step don't count;
+    fewer than `least` say nothing.
     """
 
     window: float = 10.0
@@ -127,4 +128,5 @@ class Governor:
         if level == self.level:
             return None
         before, self.level, self._stepped = self.step, level, now
+        self._window.forget()
         return Change(before, self.step, slack)

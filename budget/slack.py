@@ -24,6 +24,10 @@ class SlackWindow:
         """A turn was answered with so much slack."""
         self._turns.append((now, slack))
 
+    def forget(self) -> None:
+        """What was seen so far tells nothing any more."""
+        self._turns.clear()
+
     def recent(self, now: float) -> list[float]:
         """The slacks in the window, ascending."""
         while self._turns and self._turns[0][0] < now - self._seconds:
