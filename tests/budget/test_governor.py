@@ -43,11 +43,11 @@ def test_speculation_goes_first_and_admission_last() -> None:
 
 def test_is_back_on_top_within_twenty_seconds_of_the_first_steps_effect() -> None:
     governor = Governor()
-    run(governor, 0.05, 0.0, 3)
+    run(governor, 0.05, 0.0, 1.5)
     assert governor.level == 1
-    changes = run(governor, 0.5, 3.0, 25)
+    changes = run(governor, 0.5, 1.5, 25)
     assert [change.after.name for _, change in changes] == ["usual"]
-    assert changes[0][0] <= 3 + 20
+    assert changes[0][0] <= 1.5 + 20
 
 
 def test_steps_up_when_nobody_talks_any_more() -> None:
