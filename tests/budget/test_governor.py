@@ -62,7 +62,7 @@ def test_between_the_two_marks_it_stays_where_it_is() -> None:
     governor = Governor()
     run(governor, 0.05, 0.0, 5)
     level = governor.level
-    assert run(governor, 0.22, 20.0, 60) == []
+    assert run(governor, 0.22, 5.0, 60) == []
     assert governor.level == level
 
 
