@@ -80,7 +80,7 @@ class Limits:
     calls: int
     reserved: int = 0
     quota: Quota = field(default_factory=Quota)
-    most_lag: float = 0.1
+    most_lag: float = 0.25
 
 
 _USUAL_CALL = 60.0

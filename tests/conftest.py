@@ -129,8 +129,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The real service with the default models, shared by the end-to-end tests.
 
     Replies are short: they play at real time, and a model that talks for 40 s would outlast the tests' patience.
+    The target is far away: tests crowd the service, and it would refuse calls while its answers are late.
     """
-    process, running = start_server(tmp_path_factory.mktemp("server"), "--llm.max_tokens", "40")
+    flags = ("--llm.max_tokens", "40", "--call.target", "10")
+    process, running = start_server(tmp_path_factory.mktemp("server"), *flags)
     yield running
     assert stop_server(process) == 0, running.log.read_text()[-3000:]
     assert "Traceback" not in running.log.read_text(), running.log.read_text()[-6000:]

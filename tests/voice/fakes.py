@@ -10,6 +10,7 @@ from asr.recognizer import DecodeRequest
 from asr.transcript import Transcript
 from budget.deadline import Stage
 from budget.errors import EngineError
+from budget.governor import Effort
 from llm.chat import Message, ReplyOptions
 from transport.frame import AudioFrame
 from transport.leg import HangUp, Notice, Request
@@ -63,6 +64,7 @@ class FakeChat:
     sentence: float | None = None
     """How likely any words are a whole sentence."""
     prompts: list[list[Message]] = field(default_factory=list)
+    options: list[ReplyOptions] = field(default_factory=list)
     prefills: list[list[Message]] = field(default_factory=list)
     judged: list[str] = field(default_factory=list)
     stopped: int = 0
@@ -72,6 +74,7 @@ class FakeChat:
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = 0.0
     ) -> AsyncGenerator[str, None]:
         self.prompts.append(messages)
+        self.options.append(options)
         try:
             await asyncio.sleep(self.first)
             for i, word in enumerate(self.words):
@@ -186,6 +189,9 @@ class Scene:
     complete: float | None = None
     """What the sound of every pause is judged to be; None: nobody judges, silence decides."""
 
+    effort: Effort = field(default_factory=Effort)
+    """What the governor allows."""
+
     async def judge(self, pcm: np.ndarray) -> float:
         await asyncio.sleep(0.04)
         if self.complete is None:
@@ -203,6 +209,7 @@ class Scene:
             self.synthesizer,
             phrases,
             frozenset({"en", "zh"}),
+            lambda: self.effort,
         )
         call = Call("call_test", leg, engines, settings, Observer())
         await call.run()

@@ -1,0 +1,63 @@
+"""What a call does less of when the governor says so."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from budget.governor import LADDER, Effort
+from tests.voice.fakes import FakeChat, FakeSynthesizer, Scene, ScriptedLeg
+from tts.clauses import ClauseLimits, ClauseSplitter, first_clause
+from voice.session import CallSettings
+
+
+def talk(run_virtual: Callable, effort: Effort, **parts: object) -> tuple[Scene, ScriptedLeg]:
+    scene = Scene(effort=effort, **parts)  # type: ignore[arg-type]
+    leg = ScriptedLeg([(1.0, 5.0)], 12.0)
+    run_virtual(scene.call(leg, CallSettings(voice="saved")))
+    return scene, leg
+
+
+def test_without_speculation_nothing_is_read_ahead_and_the_answer_comes_all_the_same(run_virtual: Callable) -> None:
+    usual, _ = talk(run_virtual, Effort())
+    saving, leg = talk(run_virtual, Effort(speculate=False))
+    spoken_ahead = [prompt for prompt in usual.chat.prefills if prompt[-1].text == "hello"]
+    assert len(spoken_ahead) > len([prompt for prompt in saving.chat.prefills if prompt[-1].text == "hello"])
+    assert leg.played
+
+
+def test_partials_are_rarer(run_virtual: Callable) -> None:
+    usual, _ = talk(run_virtual, Effort(speculate=False))
+    rarer, _ = talk(run_virtual, Effort(speculate=False, partial_interval=4.0))
+    partials = [sum(not request.final for request in one.recognizer.requests) for one in (usual, rarer)]
+    assert partials[0] > partials[1] >= 1
+
+
+def test_replies_are_shorter(run_virtual: Callable) -> None:
+    scene, _ = talk(run_virtual, Effort(reply=0.5))
+    assert [options.max_tokens for options in scene.chat.options] == [CallSettings().max_tokens // 2]
+
+
+def first(limits: ClauseLimits) -> str:
+    splitter = ClauseSplitter(limits)
+    return next(clause for letter in "Well yes indeed one two three. " for clause in splitter.feed(letter))
+
+
+def test_the_first_clause_is_shorter() -> None:
+    assert first(first_clause(1.0)) == first(ClauseLimits())
+    assert len(first(first_clause(0.6))) < len(first(ClauseLimits()))
+
+
+def test_a_filler_is_said_at_the_deadline(run_virtual: Callable) -> None:
+    settings = CallSettings(voice="saved")
+    said = {settings.filler: np.full(16_000, 0.3, np.float32)}
+    slow = {"chat": FakeChat(first=2.0), "synthesizer": FakeSynthesizer(), "saved": said}
+    _, late = talk(run_virtual, Effort(), **slow)
+    _, soon = talk(run_virtual, Effort(filler=True), **slow)
+    assert soon.played[0] < late.played[0] - 0.5
+    assert soon.played[0] <= 5.0 + 0.5 + 0.5
+
+
+def test_every_step_of_the_ladder_still_answers(run_virtual: Callable) -> None:
+    for step in LADDER:
+        _, leg = talk(run_virtual, step.effort)
+        assert leg.played, step.name
