@@ -54,7 +54,7 @@ def test_a_filler_is_said_at_the_deadline(run_virtual: Callable) -> None:
     _, late = talk(run_virtual, Effort(), **slow)
     _, soon = talk(run_virtual, Effort(filler=True), **slow)
     assert soon.played[0] < late.played[0] - 0.5
-    assert soon.played[0] <= 5.0 + 0.5 + 0.5
+    assert soon.played[0] <= 6.2 < late.played[0]
 
 
 def test_every_step_of_the_ladder_still_answers(run_virtual: Callable) -> None:
