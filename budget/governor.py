@@ -7,6 +7,7 @@ Pure: turns and the time go in, changes come out.
 
 from dataclasses import dataclass, replace
 
+from budget.head_start import LEAST
 from budget.slack import SlackWindow
 
 
@@ -22,6 +23,8 @@ class Effort:
     """Length of the first clause, of the usual."""
     reply: float = 1.0
     """Length of a reply, of the usual."""
+    head_start: float = LEAST
+    """Seconds before the end of a chosen wait at which an answer is begun; measured, no step of the ladder."""
     filler: bool = False
     """Say a short phrase at the deadline where the answer is not ready."""
     admits: bool = True

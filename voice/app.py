@@ -62,7 +62,7 @@ class CallHold:
     @property
     def effort(self) -> Callable[[], Effort]:
         """How much may be done for the call now."""
-        return self._promise.effort
+        return lambda: self._promise.effort
 
     async def release(self) -> None:
         """Give the place back; safe to call twice."""

@@ -190,7 +190,8 @@ class Call:
     def _think_ahead(self) -> None:
         """Begin the prepared answer once the turn is likely enough to be over."""
         reply = self.answering.waiting
-        if reply is not None and self.hearing.pause.likely_over(self.hearing.last_speech, self.hearing.now):
+        lead, hearing = self.engines.effort().head_start, self.hearing
+        if reply is not None and hearing.pause.likely_over(hearing.last_speech, hearing.now, lead):
             reply.wanted.set()
 
     async def talk_about(self, event: Event) -> None:
@@ -336,7 +337,7 @@ class Call:
         if reply is None or reply.reply_id != reply_id:
             return
         reply.stamps.setdefault("first_sent", at)
-        self.turns.audible(at, self.settings.target)
+        self.turns.audible(at, self.settings.target, reply.first_sound_took)
         await self.talk_about(AgentHeard(self.hearing.now))
 
     async def _finished(self, reply_id: str) -> None:

@@ -26,8 +26,6 @@ _HEARD = 8.0
 """Seconds of the turn that are judged."""
 _HESITATION = 0.3
 """A pause of so many seconds at a seeming end, after which the caller goes on, tells how this caller speaks."""
-HEAD_START = 0.25
-"""Seconds before the turn is taken for over at which the answer is begun: as long as its first sound takes."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +108,10 @@ class Pause:
             )
         return endpoint is not None
 
-    def likely_over(self, last_speech: float, now: float) -> bool:
-        """Whether it is time to begin an answer, should the caller not go on."""
+    def likely_over(self, last_speech: float, now: float, head_start: float) -> bool:
+        """Whether it is time to begin an answer, should the caller not go on: `head_start` before the turn's end."""
         wait = self.rule.wait_for(self.evidence, self.habit)
-        return now - last_speech >= wait - HEAD_START
+        return now - last_speech >= wait - head_start
 
     async def _ask(self, judge: SoundJudge, speech_end: float, pcm: Pcm) -> None:
         try:

@@ -6,11 +6,13 @@ by the event loop only.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
 from budget.admission import AdmissionController, Admitted, Asked, Conditions, Limits, Refused
-from budget.governor import Effort, Governor
+from budget.governor import Governor
+from budget.head_start import HeadStart
 from budget.machine_memory import resident
 from budget.memory import MemoryLedger
 from budget.quota import Quota
@@ -37,13 +39,12 @@ class Promise:
         self.admission = AdmissionController(Limits(settings.call.max_calls, own.reserved, quota))
         self._observer, self._resident = observer, resident
         self._memory_kept = True
+        self._head_start = HeadStart()
+        self.effort = self.governor.effort
+        """How much may be done for a call now."""
         observer.promise.on_answer = self._answered
         observer.promise.places(0, self.admission.limit, self.admission.limit)
         observer.promise.governed(0)
-
-    def effort(self) -> Effort:
-        """How much may be done for a call now."""
-        return self.governor.effort
 
     def ask(self, asked: Asked) -> Admitted | Refused:
         """A call wants in. Counted from now on if it is admitted; `ended` gives its place back."""
@@ -76,6 +77,7 @@ class Promise:
             if change is not None:
                 self._observer.promise.governed(self.governor.level)
                 slack = None if change.slack is None else round(change.slack, 3)
+                self._set_effort()
                 log.warning("governor", before=change.before.name, now=change.after.name, slack=slack)
             if seconds % _MEMORY_EVERY == 0:
                 self._look_at_memory()
@@ -90,9 +92,15 @@ class Promise:
         self._memory_kept = kept
         self._observer.promise.memory(taken, promised)
 
-    def _answered(self, slack: float, at: float) -> None:
+    def _answered(self, slack: float, took: float | None, at: float) -> None:
         self.governor.seen(slack, at)
         self.admission.guard.seen(slack, at)
+        if took is not None:
+            self._head_start.seen(took)
+            self._set_effort()
+
+    def _set_effort(self) -> None:
+        self.effort = replace(self.governor.effort, head_start=self._head_start.seconds)
 
     def _conditions(self) -> Conditions:
         return Conditions(

@@ -11,8 +11,8 @@ class PromiseMetrics:
     """Part of the process's `Observer`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.on_answer: Callable[[float, float], None] = lambda slack, at: None
-        """Told of each answer's slack (seconds) and when it was first heard (loop seconds)."""
+        self.on_answer: Callable[[float, float | None, float], None] = lambda slack, took, at: None
+        """Told of each answer's slack and how long its first sound took (seconds), and when it was heard (loop)."""
         self.level = 0
         """Steps that the governor has taken down its ladder."""
         self._slack = Histogram(
@@ -30,10 +30,10 @@ class PromiseMetrics:
         self._promised = Gauge("halfsecond_memory_promised_bytes", "Memory reserved.", registry=registry)
         self._over = Gauge("halfsecond_memory_over", "1 while more memory is held than reserved.", registry=registry)
 
-    def audible(self, slack: float, at: float) -> None:
-        """An answer was first heard at loop time `at`."""
+    def audible(self, slack: float, took: float | None, at: float) -> None:
+        """An answer was first heard at loop time `at`; its first sound `took` so long from the model's start."""
         self._slack.observe(slack)
-        self.on_answer(slack, at)
+        self.on_answer(slack, took, at)
 
     def places(self, active: int, admissible: int, limit: int) -> None:
         """Calls in progress, more that would be admitted, and at most."""

@@ -73,6 +73,12 @@ class Reply:
         """Seconds of speech made for it so far, heard or not."""
         return sum(clause.seconds for clause in self.playout.buffer.clauses()) if self.playout is not None else 0.0
 
+    @property
+    def first_sound_took(self) -> float | None:
+        """Seconds from the model's start to the first sound; None if either has not been."""
+        begun, sounded = self.stamps.get("llm_started"), self.stamps.get("tts_first_audio")
+        return None if begun is None or sounded is None else sounded - begun
+
     def stamp(self, name: str) -> None:
         """Note that `name` happened now, if for the first time."""
         self.stamps.setdefault(name, asyncio.get_running_loop().time())

@@ -70,10 +70,13 @@ class Turns:
             await self._leg.notify(CallerHeard(self.open.item_id, "", 0, final=True))
         self.open = None
 
-    def audible(self, at: float, target: float) -> None:
-        """The answer to the committed turn was first heard at loop time `at`; `target` is what was promised."""
+    def audible(self, at: float, target: float, took: float | None) -> None:
+        """The answer to the committed turn was first heard at loop time `at`; `target` is what was promised.
+
+        To its first sound it `took` so long (seconds), where it was thought and spoken just now.
+        """
         if self.answered is not None and self.answered.timings is not None:
-            self._observer.promise.audible(self.answered.timings.slack(at, target), at)
+            self._observer.promise.audible(self.answered.timings.slack(at, target), took, at)
 
     async def close(self, outcome: Outcome, ended: Ended | None) -> None:
         """The answer to the committed turn has ended, or none is wanted: record the turn."""

@@ -8,6 +8,7 @@ import pytest
 from budget.admission import Admitted, Asked, Reason, Refused
 from budget.deadline import TurnTimings
 from budget.governor import LADDER
+from budget.head_start import MOST
 from budget.memory import MB, Device, MemoryLedger, Reservation
 from voice.config import load_settings
 from voice.observe import Observer
@@ -47,8 +48,10 @@ def test_late_answers_take_the_governor_down_and_shut_the_door(run_virtual: Call
         watching = asyncio.get_running_loop().create_task(door.watch())
         for _ in range(60):
             await asyncio.sleep(0.5)
-            door._observer.promise.audible(-0.1, asyncio.get_running_loop().time())
+            door._observer.promise.audible(-0.1, 0.5, asyncio.get_running_loop().time())
         assert door.governor.level == len(LADDER) - 1
+        assert door.effort.head_start == MOST
+        assert not door.effort.admits
         assert gauge(door, "halfsecond_governor_level") == len(LADDER) - 1
         refused = door.ask(Asked())
         assert isinstance(refused, Refused)
