@@ -6,6 +6,7 @@ import numpy as np
 
 from budget.governor import LADDER, Effort
 from tests.voice.fakes import FakeChat, FakeSynthesizer, Scene, ScriptedLeg
+from transport.leg import TurnMeasured
 from tts.clauses import ClauseLimits, ClauseSplitter, first_clause
 from voice.session import CallSettings
 
@@ -51,10 +52,12 @@ def test_a_filler_is_said_at_the_deadline(run_virtual: Callable) -> None:
     settings = CallSettings(voice="saved")
     said = {settings.filler: np.full(16_000, 0.3, np.float32)}
     slow = {"chat": FakeChat(first=2.0), "synthesizer": FakeSynthesizer(), "saved": said}
-    _, late = talk(run_virtual, Effort(), **slow)
-    _, soon = talk(run_virtual, Effort(filler=True), **slow)
-    assert soon.played[0] < late.played[0] - 0.5
-    assert soon.played[0] <= 6.2 < late.played[0]
+    waits = []
+    for effort in (Effort(), Effort(filler=True)):
+        _, leg = talk(run_virtual, effort, **slow)
+        waits.append(leg.all(TurnMeasured)[0].record["voice_to_voice_ms"])
+    assert 1900 <= waits[0] <= 2200
+    assert 800 <= waits[1] <= 1000, "0.4 s after the end of the turn"
 
 
 def test_every_step_of_the_ladder_still_answers(run_virtual: Callable) -> None:
