@@ -23,6 +23,8 @@ from piper.config import PiperConfig, SynthesisConfig
 from piper.phonemize_espeak import EspeakPhonemizer
 
 _LANES = 2
+_BULK = 9
+"""How nice the second lane is: what is not due yet gives way to recognition (5) and to everything that is."""
 _WAITING = 64
 """Requests that may wait in a lane; beyond it no more are read."""
 
@@ -109,7 +111,9 @@ def main() -> None:
     one_at_a_time(voice, phonemizer)
     lanes: dict[int, queue.Queue[dict[str, Any]]] = {}
 
-    def serve(lane: "queue.Queue[dict[str, Any]]") -> None:
+    def serve(lane: "queue.Queue[dict[str, Any]]", nice: int) -> None:
+        if nice:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), nice)
         while True:
             try:
                 answer(voice, phonemizer, lane.get(), answers)
@@ -121,7 +125,7 @@ def main() -> None:
         number = int(request.get("lane", 0)) % _LANES
         if number not in lanes:
             lanes[number] = queue.Queue(_WAITING)
-            threading.Thread(target=serve, args=(lanes[number],), daemon=True).start()
+            threading.Thread(target=serve, args=(lanes[number], number * _BULK), daemon=True).start()
         lanes[number].put(request)
 
 
