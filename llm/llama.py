@@ -84,7 +84,7 @@ def reservation(path: Path, *, context: int, device: str = "cpu") -> Reservation
     stored, values = path.stat().st_size, shape(path).values
     if device == "cpu":
         a_token = values * (_Q8_0 + _F16)
-        return Reservation("llama", device, 2 * stored, 15 * MB, int(a_token * context * (1 + 1 / _CALLS_A_JUDGE)))
+        return Reservation("llama", device, 2 * stored, 5 * MB, int(a_token * context * (1 + 1 / _CALLS_A_JUDGE)))
     a_token = values * 2 * _F16
     return Reservation("llama", device, stored, 600 * MB, int(a_token * context * (1 + 1 / _CALLS_A_JUDGE)))
 

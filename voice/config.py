@@ -98,6 +98,7 @@ class CallConfig(_Section):
 class AdmissionConfig(_Section):
     """Which calls are taken. `call.max_calls` bounds them all."""
 
+    capacity: int = Field(0, ge=0, description="calls answered in time; 0: found at the start by simulation")
     reserved: int = Field(0, ge=0, description="places kept for calls with priority")
     calls_a_key: int = Field(0, ge=0, description="calls at once of one key (or address); 0: no bound")
     starts_a_minute: float = Field(0.0, ge=0, description="calls that one key may begin a minute; 0: no bound")

@@ -30,13 +30,21 @@ class Promise:
     """One for the process, made once its engines are warm."""
 
     def __init__(
-        self, settings: Settings, ledger: MemoryLedger, observer: Observer, *, resident: Callable[[], int] = resident
+        self,
+        settings: Settings,
+        ledger: MemoryLedger,
+        observer: Observer,
+        *,
+        capacity: int | None = None,
+        resident: Callable[[], int] = resident,
     ) -> None:
         own = settings.admission
         quota = Quota(own.calls_a_key, own.starts_a_minute, own.burst)
         self.ledger = ledger
         self.governor = Governor()
-        self.admission = AdmissionController(Limits(settings.call.max_calls, own.reserved, quota))
+        self.admission = AdmissionController(
+            Limits(settings.call.max_calls, own.reserved, quota), capacity=own.capacity or capacity
+        )
         self._observer, self._resident = observer, resident
         self._memory_kept = True
         self._head_start = HeadStart()

@@ -9,13 +9,18 @@ from aiohttp import web
 
 from budget.errors import HalfsecondError, leaf_errors
 from budget.memory import MB, MemoryLedger
+from budget.twin import Target, capacity
+from budget.unit_costs import TALK, UnitCosts, twin
 from budget.work import Work
 from voice.app import Service, engines
+from voice.calibrate import cores
 from voice.config import Settings, check_exposure
+from voice.engines import Engines
 from voice.http import build
 from voice.observe import Observer, set_up_log
 from voice.promise import Promise
 from voice.reservations import ledger
+from voice.unit_costs import measure
 
 log = structlog.get_logger("halfsecond")
 
@@ -74,7 +79,8 @@ async def _run(
     began = asyncio.get_running_loop().time()
     memory = ledger(settings)
     async with engines(settings, memory, Work(service.observer.work_done)) as ready:
-        service.promise = Promise(settings, memory, service.observer)
+        carries = await _capacity(settings, ready)
+        service.promise = Promise(settings, memory, service.observer, capacity=carries)
         tasks.create_task(service.promise.watch())
         service.engines = ready
         _tell(memory)
@@ -85,6 +91,24 @@ async def _run(
         service.engines = None
         with suppress(TimeoutError):
             await service.drain()
+
+
+async def _capacity(settings: Settings, ready: Engines) -> int | None:
+    """How many calls are answered in time, by the twin and a short measurement; None if the operator knows."""
+    if settings.admission.capacity:
+        return None
+    costs = await measure(ready)
+    machine, cost = twin(costs, float(cores()))
+    target = Target(seconds=settings.call.target)
+    found = await asyncio.to_thread(capacity, machine, cost, TALK, target, most=settings.call.max_calls)
+    log.info("capacity", calls=found, at_most=settings.call.max_calls, **_milliseconds(costs))
+    if found < 1:
+        log.warning("too slow for one call", target=settings.call.target, advice="smaller models, or a later target")
+    return max(1, found)
+
+
+def _milliseconds(costs: UnitCosts) -> dict[str, int]:
+    return {f"{name}_ms": round(seconds * 1000) for name, seconds in vars(costs).items()}
 
 
 def _tell(memory: MemoryLedger) -> None:

@@ -66,7 +66,7 @@ async def mute(context: ssl.SSLContext | None = None) -> AsyncGenerator[int, Non
 @pytest.mark.parametrize("kind", [Telephone, Browser, WebRtc])
 async def test_a_certificate_that_nobody_vouches_for_is_named(kind: type[Line], tmp_path: Path) -> None:
     async with mute(self_signed(tmp_path)) as port:
-        with pytest.raises(Refused, match="(?i)certificate"):
+        with pytest.raises(Refused, match=r"(?i)certificate"):
             async with kind(f"https://127.0.0.1:{port}"):
                 pass
 

@@ -1,0 +1,87 @@
+"""Times each kind of work once the engines are warm and before any call: what the twin reckons with."""
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+
+import numpy as np
+
+from budget.unit_costs import UnitCosts
+from budget.work import Urgency
+from llm.chat import ChatSession, Message, ReplyOptions
+from tts.speech import Synthesizer, Voice
+from voice.engines import Engines
+from voice.warmup import known_clip
+
+_FIRST_TOKENS, _REPLY_TOKENS = 8, 28
+_ASKED = ("How is the weather in the city today?", "Can you tell me when the next train leaves?", "What shall I cook?")
+_FIRST = ("Well, I think", "Yes, it was", "No, you can")
+"""One for each time: short clauses that were spoken once are kept."""
+_CLAUSE = "and that is what most people like about the town in the summer."
+_HEARD = 8
+"""Seconds of sound that are judged."""
+
+
+async def measure(engines: Engines) -> UnitCosts:
+    """Some two seconds on two cores. Raises what the engines raise."""
+    clip = known_clip()
+    silence = np.zeros(_HEARD * 16_000, np.float32)
+
+    async def decode() -> None:
+        await engines.recognizer.decode(clip, Urgency.FIRST_AUDIO)
+
+    async def judge() -> None:
+        if engines.judge is not None:
+            await engines.judge(silence)
+
+    openers = iter(_FIRST)
+    session = engines.chat.open()
+    assert session is not None, "nobody has called yet"
+    try:
+        ahead, first, rest = await _chat(session)
+    finally:
+        await session.close()
+    return UnitCosts(
+        decode=await _best(decode),
+        judge=await _best(judge),
+        ahead=ahead,
+        first_words=first,
+        more_words=rest,
+        first_clause=await _best(lambda: _speak(engines.synthesizer, next(openers))),
+        clause=await _best(lambda: _speak(engines.synthesizer, _CLAUSE)),
+    )
+
+
+async def _chat(session: ChatSession) -> tuple[float, float, float]:
+    """Reading ahead, the first words of a reply, and the rest of it."""
+    ahead, first, whole = [], [], []
+    for asked in _ASKED:
+        prompt = [Message("system", "Answer briefly."), Message("user", asked)]
+        began = perf_counter()
+        await session.prefill(prompt, urgent=True)
+        ahead.append(perf_counter() - began)
+        began, tokens = perf_counter(), 0
+        options = ReplyOptions(temperature=0.0, max_tokens=_REPLY_TOKENS)
+        async with contextlib.aclosing(session.reply(prompt, options)) as reply:
+            async for _ in reply:
+                tokens += 1
+                if tokens == _FIRST_TOKENS:
+                    first.append(perf_counter() - began)
+        whole.append(perf_counter() - began)
+    words = min(first, default=min(whole))
+    return min(ahead), words, max(0.0, min(whole) - words)
+
+
+async def _speak(synthesizer: Synthesizer, text: str) -> None:
+    async with contextlib.aclosing(synthesizer.speak(text, Voice())) as audio:
+        async for _ in audio:
+            pass
+
+
+async def _best(work: Callable[[], Awaitable[None]]) -> float:
+    times = []
+    for _ in _FIRST:
+        began = perf_counter()
+        await work()
+        times.append(perf_counter() - began)
+    return min(times)
