@@ -43,7 +43,7 @@ from voice.warmup import check_recognizer, warm_chat, warm_recognizer, warm_synt
 
 log = structlog.get_logger(__name__)
 
-_BULK = 5
+_BULK = 2
 """How nice recognition is to the rest: tokens, clauses and the event loop take turns of a few milliseconds."""
 DRAIN = 5.0
 """Seconds that calls get to end when the service stops."""
