@@ -1,6 +1,6 @@
 """What known devices can do, for planning beyond this machine: figures that were published, not measured here.
 
-The models are those that suit a GPU (`budget.models`). Times follow from the figures: reading the weights bounds
+The models are those that suit a GPU (`budget.model_sizes`). Times follow from the figures: reading the weights bounds
 a token, the times of real time bound recognition. Prices are the middle of the guides' ranges. `halfsecond plan`
 says of every result that it rests on published figures; where the service runs, `halfsecond loadtest --json`
 measures, and the plan takes that instead.
@@ -8,7 +8,7 @@ measures, and the plan takes that instead.
 
 from dataclasses import dataclass
 
-from budget.models import ASR, LLM, TTS, AsrModel, LlmModel, TtsModel
+from budget.model_sizes import ASR, LLM, TTS, AsrModel, LlmModel, TtsModel
 from budget.twin import Cost, Engine, Machine, Piece
 
 _READ = 0.6

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from budget.activity import overload
 from budget.devices import DEVICES, Device, cost, machine
 from budget.memory import GUARD
-from budget.models import ASR, CONTEXT_CUDA, LLM, PROCESSES, TTS, WORKSPACE_LLM, AsrModel, LlmModel, TtsModel
+from budget.model_sizes import ASR, CONTEXT_CUDA, LLM, PROCESSES, TTS, WORKSPACE_LLM, AsrModel, LlmModel, TtsModel
 from budget.twin import Talk, Target, capacity, latency
 
 _MONTHS = 36

@@ -16,7 +16,7 @@ from rich.table import Table
 from budget.devices import DEVICES, cost, machine
 from budget.errors import HalfsecondError
 from budget.measured import model
-from budget.models import ASR, LLM, TTS
+from budget.model_sizes import ASR, LLM, TTS
 from budget.planner import Plan, Wish, plan
 from budget.twin import Cost, Machine, Talk, Target, capacity, latency
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from budget.devices import DEVICES
-from budget.models import LLM
+from budget.model_sizes import LLM
 from budget.planner import Wish, owned, plan, rented
 
 TEN = Wish(10, "rtx4090")

@@ -10,9 +10,9 @@ from voice.cli import main
 
 def test_a_gpu_with_its_models_cards_and_cost(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     file = tmp_path / "plan.json"
-    assert main(["plan", "--gpu", "rtx4090", "--calls", "20", "--json", str(file)]) == 0
+    assert main(["plan", "--gpu", "rtx4090", "--calls", "10", "--json", str(file)]) == 0
     out = capsys.readouterr().out
-    assert "20 calls on rtx4090" in out
+    assert "10 calls on rtx4090" in out
     assert "published" in out and "simulated" in out
     (found,) = json.loads(file.read_text())
     assert found["cards"] == 1
