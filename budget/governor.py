@@ -16,7 +16,7 @@ class Effort:
     """How much is done for a caller beyond the answer itself."""
 
     speculate: bool = True
-    """Decode and read ahead on a guess."""
+    """Decode on a guess that the turn ends here. Reading the prompt ahead goes on: without it answers are later."""
     partial_interval: float = 1.0
     """How much longer than usual until the next partial transcript."""
     first_clause: float = 1.0

@@ -149,7 +149,7 @@ class Answering:
 
     async def prefill(self, settings: CallSettings, upcoming: str) -> None:
         """Put the conversation and the words so far into the model's cache, if no reply is running."""
-        if self.reply is None and (self._effort().speculate or not upcoming):
+        if self.reply is None:
             await self._chat.prefill(fit(self._dialogue.messages(upcoming), settings.prompt_tokens))
             if upcoming and settings.rule.by_meaning:
                 await self._chat.whole(upcoming)
