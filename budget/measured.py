@@ -13,8 +13,13 @@ from budget.twin import Cost, Engine, Machine, Piece, Talk
 _NEEDED = ("asr/first_audio", "llm/first_audio", "tts/first_audio")
 _THINKS = (0.5, 2.0)
 _PLAYOUT = 0.03
-_LLM_BATCH, _LLM_EACH = 8, 0.35
-"""A token for one more call costs so much of the first one's: weights are read once, attention is each call's."""
+ENGINES = (
+    Engine("asr", workers=2),
+    Engine("llm", workers=1, batch=8, each=0.35),
+    Engine("tts", workers=2),
+    Engine("turn", workers=1),
+)
+"""As the service runs them. A token for one more call costs a third of the first one's: weights are read once."""
 
 
 def model(result: Mapping[str, Any], *, cores: float = 2.0) -> tuple[Machine, Cost, Talk]:
@@ -36,13 +41,7 @@ def model(result: Mapping[str, Any], *, cores: float = 2.0) -> tuple[Machine, Co
     cost = _cost(work, len(turns), talk)
     pieces = sum(kind["pieces"] * kind["took_ms"] / 1000 for kind in work.values())
     beside = step["server"]["cores"] - pieces / step["seconds"] if step["server"]["cores"] else 0.02
-    engines = (
-        Engine("asr", workers=2),
-        Engine("llm", workers=1, batch=_LLM_BATCH, each=_LLM_EACH),
-        Engine("tts", workers=2),
-        Engine("turn", workers=1),
-    )
-    return Machine(cores, engines, media=max(0.005, beside)), cost, talk
+    return Machine(cores, ENGINES, media=max(0.005, beside)), cost, talk
 
 
 def _talk(turns: Sequence[Mapping[str, Any]], answered: Sequence[Mapping[str, Any]]) -> Talk:

@@ -5,7 +5,8 @@ A load test with one call measures the same better (`budget.measured`); this nee
 
 from dataclasses import dataclass
 
-from budget.twin import Cost, Engine, Machine, Piece, Talk
+from budget.measured import ENGINES
+from budget.twin import Cost, Machine, Piece, Talk
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,6 @@ TALK = Talk(
 
 def twin(costs: UnitCosts, cores: float) -> tuple[Machine, Cost]:
     """The machine and the pieces of a turn, for `budget.twin`."""
-    engines = (
-        Engine("asr", workers=2),
-        Engine("llm", workers=1, batch=8, each=0.35),
-        Engine("tts", workers=2),
-        Engine("turn", workers=1),
-    )
     cost = Cost(
         partial=Piece("asr", costs.decode),
         ahead=Piece("llm", costs.ahead),
@@ -57,4 +52,4 @@ def twin(costs: UnitCosts, cores: float) -> tuple[Machine, Cost]:
         more_words=Piece("llm", costs.more_words),
         more_clauses=Piece("tts", costs.clause),
     )
-    return Machine(cores, engines, media=MEDIA), cost
+    return Machine(cores, ENGINES, media=MEDIA), cost

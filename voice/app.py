@@ -101,7 +101,7 @@ class Service:
         engines, promise = self.engines, self.promise
         if engines is None or promise is None:
             self.observer.refused(Reason.NOT_READY.value)
-            return Refused(Reason.NOT_READY, "the models are still loading", 2.0)
+            return Refused(Reason.NOT_READY, "the service is starting or stopping", 2.0)
         admitted = promise.ask(asked)
         if isinstance(admitted, Refused):
             return admitted

@@ -11,6 +11,7 @@ from voice.calibrate import Calibration, cores, measure, processor, save, with_t
 from voice.catalogue import verify
 from voice.config import Settings, check_exposure
 from voice.models_command import needed
+from voice.reservations import ledger
 
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni")
 
@@ -26,6 +27,7 @@ def run(settings: Settings) -> int:
     if troubles:
         return 1
     console.print(f"models     {', '.join(model.name for model in needed(settings))}: all there and good")
+    console.print(ledger(settings).table(), highlight=False)
     with console.status("measuring") as status:
         found = asyncio.run(measure(settings, lambda text: status.update(f"measuring: {text}")))
     save(found, settings)
@@ -40,10 +42,11 @@ def _troubles(settings: Settings) -> list[str]:
         bad = [f"{v.file.path} is {v.state}" for v in verify(model, settings.models.directory) if v.state != "good"]
         if bad:
             found.append(f"model {model.name}: {', '.join(bad)}; run `halfsecond models pull {model.name}`")
-    try:
-        check_exposure(settings)
-    except HalfsecondError as error:
-        found.append(str(error))
+    for check in (check_exposure, *([] if found else [ledger])):
+        try:
+            check(settings)
+        except HalfsecondError as error:
+            found.append(str(error))
     return found
 
 

@@ -12,6 +12,7 @@ from aiohttp import web
 from aiortc import RTCIceServer
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from budget.activity import PROFILES
 from budget.admission import Asked
 from budget.errors import PeerError
 from budget.ids import new_id
@@ -131,7 +132,8 @@ def _hold(request: web.Request) -> CallHold | web.Response:
     """A place for the call that asks, or the answer that refuses it."""
     key = presented_key(request)
     owner = hashlib.sha256(key.encode()).hexdigest() if key else request.remote or ""
-    profile = request.query.get("profile", "dialogue")
+    named = request.query.get("profile", "")
+    profile = named if named in PROFILES else "dialogue"
     hold = request.app[_SERVICE].hold(Asked(owner, profile, request.query.get("priority") == "high"))
     if isinstance(hold, CallHold):
         return hold

@@ -14,7 +14,7 @@ from budget.admission import AdmissionController, Admitted, Asked, Conditions, L
 from budget.governor import Governor
 from budget.head_start import HeadStart
 from budget.machine_memory import resident
-from budget.memory import MemoryLedger
+from budget.memory import MB, MemoryLedger
 from budget.quota import Quota
 from voice.config import Settings
 from voice.observe import Observer
@@ -67,6 +67,9 @@ class Promise:
     def ended(self, admitted: Admitted, *, talked: float | None) -> None:
         """An admitted call is over; its caller talked this share of it, if anybody did."""
         self.admission.ended(admitted, _now(), talked=talked)
+        profile = admitted.asked.profile
+        if (seen := self.admission.activity.get(profile)) is not None:
+            self._observer.promise.activity(profile, seen.mean, seen.careful)
         self.ledger.give_back()
         self._tell()
 
@@ -92,11 +95,12 @@ class Promise:
             self._tell()
 
     def _look_at_memory(self) -> None:
-        promised = sum(self.ledger.promised(device.name) for device in self.ledger.devices if device.name == "cpu")
+        promised = self.ledger.promised("cpu")
         taken = self._resident()
         kept = taken <= promised
         if kept is not self._memory_kept:
-            log.log(20 if kept else 40, "memory", taken_mb=round(taken / 1e6), promised_mb=round(promised / 1e6))
+            tell = log.info if kept else log.error
+            tell("memory", taken_mb=round(taken / MB), promised_mb=round(promised / MB))
         self._memory_kept = kept
         self._observer.promise.memory(taken, promised)
 

@@ -27,8 +27,19 @@ class PromiseMetrics:
         )
         self._limit = Gauge("halfsecond_calls_limit", "Calls at most.", registry=registry)
         self._level = Gauge("halfsecond_governor_level", "Steps down the governor's ladder.", registry=registry)
+        self._activity = Gauge(
+            "halfsecond_activity_share",
+            "Share of a call its caller talks, by profile: likeliest, and exceeded one time in twenty.",
+            ["profile", "estimate"],
+            registry=registry,
+        )
         self._promised = Gauge("halfsecond_memory_promised_bytes", "Memory reserved.", registry=registry)
         self._over = Gauge("halfsecond_memory_over", "1 while more memory is held than reserved.", registry=registry)
+
+    def activity(self, profile: str, mean: float, careful: float) -> None:
+        """The share of their calls that callers of a profile talk: likeliest, and exceeded one time in twenty."""
+        self._activity.labels(profile, "mean").set(mean)
+        self._activity.labels(profile, "careful").set(careful)
 
     def audible(self, slack: float, took: float | None, at: float) -> None:
         """An answer was first heard at loop time `at`; its first sound `took` so long from the model's start."""
