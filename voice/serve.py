@@ -14,13 +14,14 @@ from budget.unit_costs import TALK, UnitCosts, twin
 from budget.work import Work
 from voice.app import Service, engines
 from voice.calibrate import cores
+from voice.calibrate import machine as machine_name
 from voice.config import Settings, check_exposure
 from voice.engines import Engines
 from voice.http import build
 from voice.observe import Observer, set_up_log
 from voice.promise import Promise
 from voice.reservations import ledger
-from voice.unit_costs import measure
+from voice.unit_costs import best_known, measure
 
 log = structlog.get_logger("halfsecond")
 
@@ -97,14 +98,15 @@ async def _capacity(settings: Settings, ready: Engines) -> int | None:
     """How many calls are answered in time, by the twin and a short measurement; None if the operator knows."""
     if settings.admission.capacity:
         return None
-    costs = await measure(ready)
+    found = await measure(ready)
+    costs = best_known(found, machine_name(settings), settings.models.directory / "unit_costs.json")
     machine, cost = twin(costs, float(cores()))
     target = Target(seconds=settings.call.target)
-    found = await asyncio.to_thread(capacity, machine, cost, TALK, target, most=settings.call.max_calls)
-    log.info("capacity", calls=found, at_most=settings.call.max_calls, **_milliseconds(costs))
-    if found < 1:
+    calls = await asyncio.to_thread(capacity, machine, cost, TALK, target, most=settings.call.max_calls)
+    log.info("capacity", calls=calls, at_most=settings.call.max_calls, **_milliseconds(costs))
+    if calls < 1:
         log.warning("too slow for one call", target=settings.call.target, advice="smaller models, or a later target")
-    return max(1, found)
+    return max(1, calls)
 
 
 def _milliseconds(costs: UnitCosts) -> dict[str, int]:

@@ -1,7 +1,11 @@
 """Times each kind of work once the engines are warm and before any call: what the twin reckons with."""
 
 import contextlib
+import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import asdict, astuple
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
@@ -50,6 +54,24 @@ async def measure(engines: Engines) -> UnitCosts:
         first_clause=await _best(lambda: _speak(engines.synthesizer, next(openers))),
         clause=await _best(lambda: _speak(engines.synthesizer, _CLAUSE)),
     )
+
+
+def best_known(found: UnitCosts, machine: str, file: Path) -> UnitCosts:
+    """The shortest time of each piece, now or at earlier starts of the same machine with the same models.
+
+    What else runs at a start makes pieces slower, never faster. Kept in `file`; one that can't be read or
+    written is as good as none.
+    """
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        kept = json.loads(file.read_text())
+        if kept["machine"] == machine:
+            known = UnitCosts(**kept["seconds"])
+            found = UnitCosts(*(min(a, b) for a, b in zip(astuple(found), astuple(known), strict=True)))
+    with suppress(OSError):
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps({"machine": machine, "seconds": asdict(found)}, indent=1))
+        part.replace(file)
+    return found
 
 
 async def _chat(session: ChatSession) -> tuple[float, float, float]:
