@@ -20,8 +20,6 @@ from voice.session import CallSettings
 
 _DECIDES = 0.01
 """Seconds that the call gets, once the words are judged, to find that the answer is wanted at once."""
-_READS_EVERY = 0.7
-"""Seconds from one reading ahead of the caller's words to the next, at least."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,6 @@ class Answering:
         self._tasks, self._post, self._effort = tasks, post, effort
         self.reply: Reply | None = None
         self.released = False
-        self._read_at = float("-inf")
-        """Loop time at which words of the caller were last read ahead."""
 
     def answer(self, settings: CallSettings, upcoming: str, *, deadline: float) -> Reply:
         """Start a reply of the model to the conversation and the words `upcoming`; nothing is heard of it yet."""
@@ -152,16 +148,8 @@ class Answering:
         return "?" in self.reply.playout.heard_text(heard)
 
     async def prefill(self, settings: CallSettings, upcoming: str) -> None:
-        """Put the conversation and the words so far into the model's cache, if no reply is running.
-
-        Words come three times a second while the caller speaks; reading them that often is more work than all
-        else that the model does, and the last few are read in 15 ms when they are wanted.
-        """
-        now = asyncio.get_running_loop().time()
-        if upcoming and now - self._read_at < _READS_EVERY:
-            return
+        """Put the conversation and the words so far into the model's cache, if no reply is running."""
         if self.reply is None:
-            self._read_at = now
             await self._chat.prefill(fit(self._dialogue.messages(upcoming), settings.prompt_tokens))
             if upcoming and settings.rule.by_meaning:
                 await self._chat.whole(upcoming)
