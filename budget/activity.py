@@ -43,7 +43,7 @@ class Activity:
 
     @property
     def careful(self) -> float:
-        """The share that is exceeded with 5% probability only: what admission counts on."""
+        """The share that is exceeded with 5% probability only: what to plan with."""
         return beta_quantile(self.talked, self.silent, QUANTILE)
 
 

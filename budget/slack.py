@@ -60,13 +60,15 @@ class SlackGuard:
     def seen(self, slack: float, now: float) -> None:
         """A turn was answered with so much slack (seconds)."""
         self._window.seen(slack, now)
+        if slack >= self._late_below:
+            return
         turns = self._window.recent(now)
         late = sum(slack < self._late_below for slack in turns)
-        if late and overload(len(turns), self._share, late - 1) < self._doubt and slack < self._late_below:
+        if late and overload(len(turns), self._share, late - 1) < self._doubt:
             self._bad_at = now
 
     def opens_in(self, now: float) -> float:
         """Seconds until calls may be admitted; 0: now."""
-        if self._bad_at is None or now < self._bad_at:
-            return 0.0 if self._bad_at is None else self._opens_after
-        return max(0.0, self._bad_at + self._opens_after - now)
+        if self._bad_at is None:
+            return 0.0
+        return min(self._opens_after, max(0.0, self._bad_at + self._opens_after - now))

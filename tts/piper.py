@@ -42,7 +42,7 @@ _PATIENCE = 20.0
 
 
 def reservation(model: Path) -> Reservation:
-    """What the worker will hold: its programs, the voice, and what two clauses of 150 characters need at once.
+    """What the worker will hold: its programs, the voice, and what a clause of 150 characters needs beside a first one.
 
     Measured with a voice of 63 MB: 206 MB warm, 326 MB with a long clause.
     """

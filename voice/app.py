@@ -39,7 +39,7 @@ from voice.observe import Observer
 from voice.pause import SoundJudge
 from voice.promise import Promise
 from voice.reply import Phrases
-from voice.warmup import check_recognizer, warm_chat, warm_recognizer, warm_synthesizer
+from voice.warmup import check_recognizer, warm_recognizer, warm_synthesizer
 
 log = structlog.get_logger(__name__)
 
@@ -68,8 +68,10 @@ class CallHold:
         """Give the place back; safe to call twice."""
         if self._held:
             self._held = False
-            self._promise.ended(self._admitted, talked=self.talked)
-            await self.chat.close()
+            try:
+                await self.chat.close()
+            finally:
+                self._promise.ended(self._admitted, talked=self.talked)
 
 
 class Service:
@@ -168,7 +170,7 @@ async def engines(settings: Settings, ledger: MemoryLedger, share: Work | None =
         meter.took("whisper")
         chat = await asyncio.to_thread(_chat, settings, share)
         stack.push_async_callback(chat.close)
-        await warm_chat(chat)
+        await chat.warm()
         meter.took("llama")
         synthesizer = OpenerMemory(_synthesizer(settings, share))
         stack.push_async_callback(synthesizer.close)

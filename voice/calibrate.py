@@ -132,10 +132,15 @@ def load(settings: Settings) -> Calibration | None:
 
 def save(known: Calibration, settings: Settings) -> None:
     """Keep it for the next start; a folder that can't be written only costs a measurement then."""
+    keep(_file(settings), asdict(known))
+
+
+def keep(file: Path, content: object) -> None:
+    """Write JSON, whole or not at all; what can't be written is not kept."""
     with suppress(OSError):
-        part = _file(settings).with_suffix(".part")
-        part.write_text(json.dumps(asdict(known), indent=1))
-        part.replace(_file(settings))
+        part = file.with_suffix(".part")
+        part.write_text(json.dumps(content, indent=1))
+        part.replace(file)
 
 
 async def measure(settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Calibration:
@@ -145,7 +150,8 @@ async def measure(settings: Settings, progress: Callable[[str], None] = lambda _
         for name, engine in _engines(settings).items():
             progress(f"{name}, {threads} thread{'s' if threads > 1 else ''}")
             async with engine(threads) as work:
-                timings.append(Timing(name, threads, await _best(work)))
+                await work()
+                timings.append(Timing(name, threads, await best_time(work)))
     return Calibration(machine(settings), tuple(timings))
 
 
@@ -165,8 +171,8 @@ def _engines(settings: Settings) -> dict[str, Callable[[int], _Engine]]:
     return chosen
 
 
-async def _best(work: Work) -> float:
-    await work()
+async def best_time(work: Work) -> float:
+    """The shortest of three runs (seconds): whatever else runs makes them longer, never shorter."""
     times = []
     for _ in range(_TIMES):
         began = perf_counter()

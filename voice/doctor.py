@@ -21,13 +21,13 @@ def run(settings: Settings) -> int:
     console = Console()
     console.print(f"processor  {processor()}, {cores()} cores, {_flags() or 'no vector extensions that help'}")
     console.print(f"memory     {_memory()}")
-    troubles = _troubles(settings)
+    troubles, memory = _look(settings)
     for trouble in troubles:
         console.print(f"trouble    {trouble}", style="red")
     if troubles:
         return 1
     console.print(f"models     {', '.join(model.name for model in needed(settings))}: all there and good")
-    console.print(ledger(settings).table(), highlight=False)
+    console.print(memory, highlight=False)
     with console.status("measuring") as status:
         found = asyncio.run(measure(settings, lambda text: status.update(f"measuring: {text}")))
     save(found, settings)
@@ -35,19 +35,23 @@ def run(settings: Settings) -> int:
     return 0
 
 
-def _troubles(settings: Settings) -> list[str]:
-    """What keeps the service from starting, each with what to do."""
-    found = []
+def _look(settings: Settings) -> tuple[list[str], str]:
+    """What keeps the service from starting, each with what to do; and the memory that it will reserve."""
+    found, memory = [], ""
     for model in needed(settings):
         bad = [f"{v.file.path} is {v.state}" for v in verify(model, settings.models.directory) if v.state != "good"]
         if bad:
             found.append(f"model {model.name}: {', '.join(bad)}; run `halfsecond models pull {model.name}`")
-    for check in (check_exposure, *([] if found else [ledger])):
+    if not found:
         try:
-            check(settings)
+            memory = ledger(settings).table()
         except HalfsecondError as error:
             found.append(str(error))
-    return found
+    try:
+        check_exposure(settings)
+    except HalfsecondError as error:
+        found.append(str(error))
+    return found, memory
 
 
 def _table(found: Calibration, settings: Settings) -> Table:

@@ -7,11 +7,10 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from budget.machine_memory import family
+from budget.machine_memory import family, resident
 
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _USER_TIME, _SYSTEM_TIME = 11, 12
 """Places in /proc/PID/stat behind the name in brackets (proc(5): fields 14 and 15)."""
 
@@ -21,15 +20,13 @@ class ProcessCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """See `prometheus_client`."""
-        cpu = resident = 0.0
+        cpu = 0.0
         for pid in family(os.getpid()):
             try:
                 times = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-                pages = int((_PROC / str(pid) / "statm").read_text().split()[1])
+                cpu += (int(times[_USER_TIME]) + int(times[_SYSTEM_TIME])) / _TICKS
             except (OSError, ValueError, IndexError):
                 continue
-            cpu += (int(times[_USER_TIME]) + int(times[_SYSTEM_TIME])) / _TICKS
-            resident += pages * _PAGE
-        if resident:
+        if memory := resident():
             yield CounterMetricFamily("halfsecond_cpu_seconds", "Processor time of the service's processes.", cpu)
-            yield GaugeMetricFamily("halfsecond_resident_bytes", "Memory of the service's processes.", resident)
+            yield GaugeMetricFamily("halfsecond_resident_bytes", "Memory of the service's processes.", memory)

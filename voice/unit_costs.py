@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, astuple
 from pathlib import Path
@@ -13,14 +12,14 @@ import numpy as np
 from budget.unit_costs import UnitCosts
 from budget.work import Urgency
 from llm.chat import ChatSession, Message, ReplyOptions
-from tts.speech import Synthesizer, Voice
+from voice.calibrate import best_time, keep
 from voice.engines import Engines
-from voice.warmup import known_clip
+from voice.warmup import known_clip, spoken
 
 _FIRST_TOKENS, _REPLY_TOKENS = 8, 28
 _ASKED = ("How is the weather in the city today?", "Can you tell me when the next train leaves?", "What shall I cook?")
 _FIRST = ("Well, I think", "Yes, it was", "No, you can")
-"""One for each time: short clauses that were spoken once are kept."""
+"""One for each run of `best_time`: short clauses that were spoken once are kept."""
 _CLAUSE = "and that is what most people like about the town in the summer."
 _HEARD = 8
 """Seconds of sound that are judged."""
@@ -46,13 +45,13 @@ async def measure(engines: Engines) -> UnitCosts:
     finally:
         await session.close()
     return UnitCosts(
-        decode=await _best(decode),
-        judge=await _best(judge),
+        decode=await best_time(decode),
+        judge=await best_time(judge),
         ahead=ahead,
         first_words=first,
         more_words=rest,
-        first_clause=await _best(lambda: _speak(engines.synthesizer, next(openers))),
-        clause=await _best(lambda: _speak(engines.synthesizer, _CLAUSE)),
+        first_clause=await best_time(lambda: spoken(engines.synthesizer, next(openers))),
+        clause=await best_time(lambda: spoken(engines.synthesizer, _CLAUSE)),
     )
 
 
@@ -67,10 +66,7 @@ def best_known(found: UnitCosts, machine: str, file: Path) -> UnitCosts:
         if kept["machine"] == machine:
             known = UnitCosts(**kept["seconds"])
             found = UnitCosts(*(min(a, b) for a, b in zip(astuple(found), astuple(known), strict=True)))
-    with suppress(OSError):
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps({"machine": machine, "seconds": asdict(found)}, indent=1))
-        part.replace(file)
+    keep(file, {"machine": machine, "seconds": asdict(found)})
     return found
 
 
@@ -92,18 +88,3 @@ async def _chat(session: ChatSession) -> tuple[float, float, float]:
         whole.append(perf_counter() - began)
     words = min(first, default=min(whole))
     return min(ahead), words, max(0.0, min(whole) - words)
-
-
-async def _speak(synthesizer: Synthesizer, text: str) -> None:
-    async with contextlib.aclosing(synthesizer.speak(text, Voice())) as audio:
-        async for _ in audio:
-            pass
-
-
-async def _best(work: Callable[[], Awaitable[None]]) -> float:
-    times = []
-    for _ in _FIRST:
-        began = perf_counter()
-        await work()
-        times.append(perf_counter() - began)
-    return min(times)

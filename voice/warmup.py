@@ -14,7 +14,6 @@ from asr.recognizer import DecodeRequest, Recognizer
 from budget.deadline import Stage
 from budget.errors import EngineError
 from budget.work import Urgency
-from llm.chat import ChatModel, Message, ReplyOptions
 from transport.frame import from_pcm16
 from tts.speech import Synthesizer, Voice
 
@@ -34,8 +33,6 @@ LONG_CLAUSE = (
     "while nobody waits, and never again later."
 )
 """Spoken once at the start: the longest clause that is spoken in one piece, nearly."""
-_CLAUSES = 16
-"""Of these a prompt of some 500 tokens is made: no batch that the model reads at once is longer."""
 _LONGEST = 28
 """Seconds of the longest stretch that is decoded."""
 
@@ -50,33 +47,19 @@ async def warm_recognizer(recognizer: Recognizer, decodes: int) -> None:
             tasks.create_task(recognizer.decode(request, Urgency.CONTINUATION))
 
 
-async def warm_chat(chat: ChatModel) -> None:
-    """Read a long conversation once, and answer: the memory that a full prompt takes is taken."""
-    await chat.warm()
-    session = chat.open()
-    if session is None:
-        return
-    try:
-        asked = [Message("system", LONG_CLAUSE * _CLAUSES), Message("user", "Hello.")]
-        async with contextlib.aclosing(session.reply(asked, ReplyOptions(max_tokens=2))) as reply:
-            async for _ in reply:
-                pass
-    finally:
-        await session.close()
-
-
 async def warm_synthesizer(synthesizer: Synthesizer) -> None:
     """Speak the longest clause beside a first one, as happens in calls."""
-
-    async def speak(text: str, deadline: float) -> None:
-        async with contextlib.aclosing(synthesizer.speak(text, Voice(), deadline=deadline)) as audio:
-            async for _ in audio:
-                pass
-
     await synthesizer.warm()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(speak(LONG_CLAUSE, float("inf")))
-        tasks.create_task(speak("One moment, please.", float("-inf")))
+        tasks.create_task(spoken(synthesizer, LONG_CLAUSE))
+        tasks.create_task(spoken(synthesizer, "One moment, please.", deadline=float("-inf")))
+
+
+async def spoken(synthesizer: Synthesizer, text: str, *, deadline: float = float("inf")) -> None:
+    """Have a text spoken to its end, for nobody."""
+    async with contextlib.aclosing(synthesizer.speak(text, Voice(), deadline=deadline)) as audio:
+        async for _ in audio:
+            pass
 
 
 async def check_recognizer(recognizer: Recognizer) -> None:

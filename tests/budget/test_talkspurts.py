@@ -3,7 +3,7 @@
 import pytest
 
 from budget.activity import most_calls
-from budget.talkspurts import SHARE, overloaded
+from tests.budget.talkspurts import SHARE, overloaded
 
 
 def test_people_talk_as_much_as_the_standard_says() -> None:
