@@ -53,24 +53,23 @@ SECOND_CONTEXT = ContextRule(floor=13.0, room=5.0)
 """For a transcript that the guards don't believe: half the cost of all 30 s, and it loops no more often."""
 
 
-WORKERS = 2
-"""Decodes at once: a final one beside a partial that has begun."""
+FINALS, PARTIALS = 2, 1
+"""Decodes at once: final ones, and partial ones by an instance of their own (`asr/background`)."""
 
 
-def reservation(directory: Path, *, workers: int, device: str) -> Reservation:
-    """What the model in `directory` will hold, stored in half precision and loaded in INT8.
+def reservation(directory: Path, *, device: str) -> Reservation:
+    """What the model in `directory` will hold, stored in half precision and loaded twice in INT8.
 
-    Measured with base, 145 MB: 80 MB of weights, and up to 75 MB a decode of 28 s with word times.
+    Measured with base, 145 MB: 80 MB of weights each time, and up to 75 MB a decode of 28 s with word times.
     """
     stored = (directory / "model.bin").stat().st_size
-    return Reservation("whisper", device, int(0.6 * stored), int(0.54 * stored * workers))
+    return Reservation("whisper", device, int(2 * 0.6 * stored), int(0.5 * stored * (FINALS + PARTIALS)))
 
 
 class WhisperRecognizer:
     """The shared model; requests wait in the scheduler, most urgent first.
 
-    `workers` decodes run side by side on the same weights, each on `threads` threads: with two, a
-    final decode does not wait for a partial that has begun.
+    `workers` decodes run side by side on the same weights, each on `threads` threads.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ class AdmissionController:
 
     def decide(self, asked: Asked, now: float, conditions: Conditions) -> Admitted | Refused:
         """Admit the call, and count it from now on, or say why not. `now` in loop seconds."""
-        refused = self._own_limit(asked, now) or self._trouble(now, conditions) or self._no_place(asked, now)
+        refused = self._own_limit(asked, now) or self._no_place(asked, now) or self._trouble(now, conditions)
         if refused is not None:
             return refused
         self.active += 1

@@ -53,7 +53,7 @@ class Plan:
     wish: Wish
     lines: tuple[Line, ...]
     memory: float
-    """Bytes that may be promised on one card."""
+    """Bytes that may be promised on one card; a machine of several has the models on each."""
     a_call: float
     """Bytes of one call."""
     by_memory: int
@@ -78,9 +78,9 @@ def plan(wish: Wish) -> Plan:
     """Reckon. The names must be of `DEVICES`, `ASR`, `LLM` and `TTS`: raises `KeyError` otherwise."""
     device, asr, llm, tts = DEVICES[wish.gpu], ASR[wish.asr], LLM[wish.llm], TTS[wish.tts]
     lines = _lines(asr, llm, tts)
-    memory = device.memory * (1 - GUARD)
+    memory = device.memory / device.cards * (1 - GUARD)
     a_call = float(llm.cache * wish.context)
-    by_memory = max(0, int((memory - sum(line.bytes for line in lines)) // a_call))
+    by_memory = device.cards * max(0, int((memory - sum(line.bytes for line in lines)) // a_call))
     talk = _talk(wish.activity)
     host, pieces = machine(device), cost(device, asr=asr, llm=llm, tts=tts)
     by_time = capacity(host, pieces, talk, wish.target, most=min(wish.calls, max(1, by_memory)))

@@ -9,10 +9,10 @@ import asyncio
 import json
 import secrets
 import threading
-from collections.abc import AsyncGenerator, Callable, Hashable
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import structlog
@@ -23,6 +23,7 @@ from budget.errors import EngineError, ModelError
 from budget.memory import MB, Reservation
 from budget.scheduler import QueueFull, Scheduler
 from budget.work import Urgency, Work
+from llm.ahead import ReadAhead
 from llm.chat import ChatSession, Message, ReplyOptions
 from llm.gguf_header import shape
 from llm.sentence_end import end_probability, judgeable, open_ended, quoted
@@ -44,8 +45,10 @@ _REUSED = 32
 """Tokens in a row from which on what a shorter history still has is moved in the cache, not read again."""
 _LIKELIEST = 100
 """How many next tokens are looked at for the end of a sentence."""
-_CALLS_A_JUDGE = 4
-"""Calls that share a slot in which sentences are judged; each judgement is short."""
+_CALLS_A_JUDGE = 2
+"""Calls for each slot in which sentences are judged: so many of them are in a turn at once, rarely more."""
+_WORTH_READING = 3
+"""New words for which a prompt is read ahead on a machine with other work; on a quiet one each is."""
 _F16 = 2
 """Bytes of a value in the cache. Keys in 8 bits are no faster to read, and moving them takes twice as long."""
 _CUT = "\u2402\u2403"
@@ -78,12 +81,12 @@ def _parameters(path: Path, slots: int, context: int, threads: int, gpu_layers: 
 def reservation(path: Path, *, context: int, device: str = "cpu") -> Reservation:
     """What the model will hold. On a CPU its weights are there twice: as the file, mapped, and repacked.
 
-    A call has its own cache and its share of the cache in which sentences are judged.
+    A call has its own cache and its share of those in which sentences are judged; a single call has one whole.
     """
     stored, a_token = path.stat().st_size, shape(path).values * 2 * _F16
     a_call = int(a_token * context * (1 + 1 / _CALLS_A_JUDGE))
     if device == "cpu":
-        return Reservation("llama", device, 2 * stored, 5 * MB, a_call)
+        return Reservation("llama", device, 2 * stored, 5 * MB + a_token * context // 2, a_call)
     return Reservation("llama", device, stored, 600 * MB, a_call)
 
 
@@ -120,7 +123,8 @@ class LlamaModel:
         one = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
         self._renderer = httpx.Client(base_url=self._server.listening_address, headers=headers, timeout=5.0, limits=one)
         self._free = list(range(slots))
-        self._judging = list(range(slots, slots + judging))
+        self._judging = dict.fromkeys(range(slots, slots + judging), -1)
+        """Which call's sentence each of these slots has read last, the one not used for longest first."""
         self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
         self._share, self._replies = share or Work(), Work(cores=1)
 
@@ -149,6 +153,11 @@ class LlamaModel:
         """Whether a core is free for reading what nobody waits for, and no reply's tokens would wait for it."""
         return self._share.room and self._replies.room
 
+    @property
+    def worth_reading(self) -> int:
+        """New words that are worth a reading ahead, which takes a core for 10 ms at least; 0: any change is."""
+        return 0 if self._share.quiet() else _WORTH_READING
+
     def prefill(self, messages: list[Message], slot: int, urgency: Urgency) -> "Future[None]":
         """Read the prompt into a slot's cache on a worker thread. Raises `QueueFull`."""
 
@@ -160,8 +169,11 @@ class LlamaModel:
     def whole(self, text: str, slot: int, urgency: Urgency) -> "Future[float | None]":
         """The probability that the words are a whole sentence, judged beside a call's slot. Raises `QueueFull`."""
 
+        judge = next((mine for mine, whose in self._judging.items() if whose == slot), next(iter(self._judging)))
+        del self._judging[judge]
+        self._judging[judge] = slot
+
         def work() -> float | None:
-            judge = self._judging[slot % len(self._judging)]
             answer = self._next(quoted(text), judge, likeliest=_LIKELIEST)
             return None if answer is None else _whole(answer)
 
@@ -219,32 +231,6 @@ class LlamaModel:
         return self._scheduler.submit(work, urgency, deadline=deadline)
 
 
-class _Ahead(Generic[T]):
-    """What one session has read before anybody waits for it: one request at a time, the same one only once."""
-
-    def __init__(self) -> None:
-        self._running: Future[T] | None = None
-        self._key: Hashable = None
-
-    def forget(self) -> None:
-        """What was read is no longer in the cache."""
-        self._key = None
-
-    async def read(self, key: Hashable, start: Callable[[Urgency], "Future[T]"], *, urgent: bool) -> T | None:
-        """The result of the request `key`, started unless it was the last one; None if dropped for another."""
-        busy = self._running is not None and not self._running.done()
-        if busy and not urgent:
-            return None
-        try:
-            if self._running is None or self._running.cancelled() or key != self._key:
-                self._running, self._key = start(Urgency.FIRST_AUDIO if urgent else Urgency.SPECULATION), key
-            return await asyncio.shield(asyncio.wrap_future(self._running))
-        except (QueueFull, RuntimeError, ValueError, httpx.HTTPError) as error:
-            self._key = None
-            log.debug("not read ahead", error=str(error))
-            return None
-
-
 class LlamaSession:
     """One call's slot."""
 
@@ -252,8 +238,8 @@ class LlamaSession:
         self._model = model
         self._slot = slot
         self._closed = False
-        self._prompt: _Ahead[None] = _Ahead()
-        self._sentence: _Ahead[float | None] = _Ahead()
+        self._prompt: ReadAhead[None] = ReadAhead()
+        self._sentence: ReadAhead[float | None] = ReadAhead()
 
     async def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
@@ -297,14 +283,24 @@ class LlamaSession:
         """See `ChatSession`."""
         if self._closed or not messages or not (urgent or self._model.spare):
             return
-        key = (*messages[:-1], Message(messages[-1].role, open_ended(messages[-1].text)))
-        await self._prompt.read(key, lambda u: self._model.prefill(messages, self._slot, u), urgent=urgent)
+        text = open_ended(messages[-1].text)
+        key, words = (*messages[:-1], Message(messages[-1].role, text)), len(text.split())
+
+        def start(urgency: Urgency) -> "Future[None]":
+            return self._model.prefill(messages, self._slot, urgency)
+
+        await self._prompt.read(key, words, start, urgent=urgent, least=self._model.worth_reading)
 
     async def whole(self, text: str, *, urgent: bool = False) -> float | None:
         """See `ChatSession`."""
         if self._closed or not judgeable(text) or not (urgent or self._model.spare):
             return None
-        return await self._sentence.read(quoted(text), lambda u: self._model.whole(text, self._slot, u), urgent=urgent)
+        key, words = quoted(text), len(text.split())
+
+        def start(urgency: Urgency) -> "Future[float | None]":
+            return self._model.whole(text, self._slot, urgency)
+
+        return await self._sentence.read(key, words, start, urgent=urgent, least=self._model.worth_reading)
 
     async def close(self) -> None:
         """See `ChatSession`."""

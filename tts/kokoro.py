@@ -72,6 +72,7 @@ class KokoroSynthesizer:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
+        options.enable_mem_pattern = False  # a plan would be kept for each length of text
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         inputs = {entry.name for entry in self._session.get_inputs()}

@@ -42,12 +42,12 @@ _PATIENCE = 20.0
 
 
 def reservation(model: Path) -> Reservation:
-    """What the worker will hold: its programs, the voice, and what a clause of 150 characters needs beside a first one.
+    """What the worker will hold: its programs, the voice, and what two clauses of 100 characters need at once.
 
-    Measured with a voice of 63 MB: 206 MB warm, 326 MB with a long clause.
+    Measured with a voice of 63 MB: 206 MB warm, 312-361 MB with those.
     """
     stored = model.stat().st_size
-    return Reservation("piper", "cpu", stored + 80 * MB, int(3.2 * stored))
+    return Reservation("piper", "cpu", stored + 80 * MB, int(3.6 * stored))
 
 
 class PiperProcess:

@@ -34,6 +34,7 @@ def load(path: str, threads: int) -> PiperVoice:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    options.enable_mem_pattern = False  # a plan is kept for each length of text: 100 MB more, and slower
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     with open(f"{path}.json", encoding="utf-8") as config:
         settings = PiperConfig.from_dict(json.load(config))

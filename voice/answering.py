@@ -191,6 +191,16 @@ class Answering:
             await self._end(reply, reply.text.strip(), "cancelled", reason)
         return Ended(reply, text, heard or 0.0)
 
+    def left(self) -> Ended | None:
+        """The call is over: what was heard of the reply until now. Nobody is there to be told."""
+        reply, self.reply = self.reply, None
+        if reply is None or not self.released:
+            return None
+        if reply.playout is None:
+            return Ended(reply, reply.text.strip(), 0.0)
+        heard = reply.playout.heard(asyncio.get_running_loop().time())
+        return Ended(reply, reply.playout.heard_text(heard), heard)
+
     async def finish(self) -> Ended | None:
         """The reply's task ended by itself: put it into the conversation and tell the client."""
         reply, self.reply = self.reply, None

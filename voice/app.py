@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 import structlog
 
-from asr.whisper import WORKERS, WhisperRecognizer
+from asr.background import SplitRecognizer
+from asr.whisper import FINALS, PARTIALS, WhisperRecognizer
 from budget.admission import Admitted, Asked, Reason, Refused
 from budget.governor import Effort
 from budget.ids import new_id
@@ -43,8 +44,8 @@ from voice.warmup import check_recognizer, warm_recognizer, warm_synthesizer
 
 log = structlog.get_logger(__name__)
 
-_BULK = 2
-"""How nice recognition is to the rest: tokens, clauses and the event loop take turns of a few milliseconds."""
+_BACKGROUND = 10
+"""How nice partial transcripts are to the rest: they get a tenth of a core that somebody else wants."""
 DRAIN = 5.0
 """Seconds that calls get to end when the service stops."""
 
@@ -166,7 +167,7 @@ async def engines(settings: Settings, ledger: MemoryLedger, share: Work | None =
         recognizer = await asyncio.to_thread(_recognizer, settings, share)
         stack.push_async_callback(asyncio.to_thread, recognizer.close)
         await check_recognizer(recognizer)
-        await warm_recognizer(recognizer, WORKERS)
+        await warm_recognizer(recognizer, FINALS, PARTIALS)
         meter.took("whisper")
         chat = await asyncio.to_thread(_chat, settings, share)
         stack.push_async_callback(chat.close)
@@ -205,16 +206,20 @@ async def _phrases(settings: Settings, synthesizer: Synthesizer) -> Phrases:
     return Phrases(call.sound, {text: await _spoken(synthesizer, text, call.sound) for text in texts})
 
 
-def _recognizer(settings: Settings, share: Work | None) -> WhisperRecognizer:
-    with bulk_threads(_BULK):
-        return WhisperRecognizer(
-            whisper_folder(settings),
-            Scheduler("asr", workers=WORKERS, share=share),
-            threads=settings.asr.threads,
-            workers=WORKERS,
-            device=settings.asr.device,
-            share=share,
-        )
+def _recognizer(settings: Settings, share: Work | None) -> SplitRecognizer:
+    def instance(scheduler: Scheduler, workers: int, nice: int) -> WhisperRecognizer:
+        with bulk_threads(nice):  # the runtime's threads only: one of Python's, so nice, would keep its lock for long
+            return WhisperRecognizer(
+                whisper_folder(settings),
+                scheduler,
+                threads=settings.asr.threads,
+                workers=workers,
+                device=settings.asr.device,
+                share=share,
+            )
+
+    finals, partials = (Scheduler("asr", workers=workers, share=share) for workers in (FINALS, PARTIALS))
+    return SplitRecognizer(instance(finals, FINALS, 0), instance(partials, PARTIALS, _BACKGROUND))
 
 
 def _chat(settings: Settings, share: Work | None) -> ChatModel:

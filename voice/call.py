@@ -110,6 +110,7 @@ class Call:
             self.record.reason = str(ended.exceptions[0])
         finally:
             self.hearing.close()
+            await self.turns.left(self.answering.left())
             await self.engines.chat.close()
             with suppress(ConnectionError, RuntimeError):
                 await self.leg.hangup(self.record.reason)
@@ -365,8 +366,7 @@ class Call:
         self._warm_prompt("")
 
     async def _take_back(self) -> None:
-        dropped = await self.answering.drop()
-        if dropped is not None:
+        if (dropped := await self.answering.drop()) is not None:
             self._observer.taken_back(dropped, self.leg.kind)
 
     def _warm_prompt(self, upcoming: str) -> None:

@@ -15,6 +15,8 @@ class Outcome(Enum):
     BARGED_IN = "barged_in"
     TAKEN_BACK = "taken_back"
     FAILED = "failed"
+    HUNG_UP = "hung_up"
+    """The call ended before its answer did."""
     UNANSWERED = "unanswered"
     """Heard, but the client did not want an answer."""
 

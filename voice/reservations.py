@@ -15,7 +15,7 @@ from voice.config import Settings
 from voice.model_paths import llama_file, piper_file, whisper_folder
 
 CARD = "cuda:0"
-_GROWS = 60 * MB
+_GROWS = 90 * MB
 """What the service's own process takes beside its programs: buffers, caches, fragments of the heap."""
 _A_CALL = 8 * MB
 """Of a WebRTC call: codecs, DTLS, jitter buffer, and up to 30 s of speech not yet recognised."""
@@ -26,7 +26,7 @@ def reservations(settings: Settings) -> list[Reservation]:
     card = CARD if settings.asr.device == "cuda" else "cpu"
     plan = [
         Reservation("service", "cpu", resident(), _GROWS, _A_CALL),
-        whisper.reservation(whisper_folder(settings), workers=whisper.WORKERS, device=card),
+        whisper.reservation(whisper_folder(settings), device=card),
     ]
     if settings.llm.engine == "llama":
         where = CARD if settings.llm.gpu_layers else "cpu"

@@ -5,6 +5,8 @@ answered until its reply has ended, and then recorded. When the caller goes on i
 of the answer, the committed turn is opened again, as if it had never been committed.
 """
 
+from contextlib import suppress
+
 from budget.ids import new_id
 from transport.leg import (
     CallerHeard,
@@ -92,3 +94,12 @@ class Turns:
             self._record.count(measured)
             self._observer.turn(measured, self._leg.kind)
             await self._leg.notify(TurnMeasured(measured.record()))
+
+    async def left(self, ended: Ended | None) -> None:
+        """The call is over; what its reply was cut off at, if one sounded."""
+        if ended is not None:
+            self._observer.spoken(ended.reply)
+            if self.answered is not None:
+                self.answered.cut_at = ended.heard
+        with suppress(ConnectionError, RuntimeError):  # whoever should be told is gone
+            await self.close(Outcome.HUNG_UP, ended)

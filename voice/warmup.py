@@ -5,6 +5,7 @@ Some pairs of driver and library return empty text without an error.
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from importlib.resources import files
 
 import numpy as np
@@ -28,31 +29,30 @@ def known_clip() -> DecodeRequest:
     return DecodeRequest(pcm, "en", len(pcm) / 16_000)
 
 
-LONG_CLAUSE = (
-    "This is a sentence of the length that one clause has at most, so that whatever it takes of memory is taken now, "
-    "while nobody waits, and never again later."
-)
-"""Spoken once at the start: the longest clause that is spoken in one piece, nearly."""
+LONG_CLAUSE = "This is a sentence of the length that one clause has at most, so whatever memory it takes is taken now"
+"""Spoken at the start: the longest clause that is spoken in one piece."""
 _LONGEST = 28
 """Seconds of the longest stretch that is decoded."""
 
 
-async def warm_recognizer(recognizer: Recognizer, decodes: int) -> None:
-    """Decode the longest stretch, so many at once: the memory that this takes is taken before any call."""
+async def warm_recognizer(recognizer: Recognizer, finals: int, partials: int) -> None:
+    """Decode the longest stretch, so many of either kind at once: this memory is taken before any call."""
     clip = known_clip()
     pcm = np.tile(clip.pcm, 1 + _LONGEST * 16_000 // len(clip.pcm))[: _LONGEST * 16_000]
     request = DecodeRequest(pcm, "en", float(_LONGEST), want_words=True)
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(decodes):
+        for _ in range(finals):
             tasks.create_task(recognizer.decode(request, Urgency.CONTINUATION))
+        for _ in range(partials):
+            tasks.create_task(recognizer.decode(replace(request, final=False), Urgency.PARTIAL))
 
 
 async def warm_synthesizer(synthesizer: Synthesizer) -> None:
-    """Speak the longest clause beside a first one, as happens in calls."""
+    """Speak the longest clause twice at once, as happens when one is due and the other is not."""
     await synthesizer.warm()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(spoken(synthesizer, LONG_CLAUSE))
-        tasks.create_task(spoken(synthesizer, "One moment, please.", deadline=float("-inf")))
+        tasks.create_task(spoken(synthesizer, LONG_CLAUSE, deadline=float("-inf")))
 
 
 async def spoken(synthesizer: Synthesizer, text: str, *, deadline: float = float("inf")) -> None:

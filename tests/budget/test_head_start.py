@@ -6,20 +6,24 @@ from hypothesis import strategies as st
 from budget.head_start import LEAST, MOST, HeadStart
 
 
-def test_follows_the_machine_within_bounds() -> None:
+def after(times: list[float]) -> float:
     lead = HeadStart()
-    assert lead.seconds == LEAST
-    for _ in range(40):
-        lead.seen(0.36)
-    assert 0.38 < lead.seconds < 0.41
-    for _ in range(60):
-        lead.seen(0.1)
-    assert lead.seconds == LEAST
+    for took in times:
+        lead.seen(took)
+    return lead.seconds
+
+
+def test_follows_the_machine_within_bounds() -> None:
+    assert after([]) == LEAST
+    assert 0.36 <= after([0.36] * 60) < 0.38
+    assert after([0.36] * 60 + [0.1] * 60) == LEAST
+    assert after([2.0] * 60) == MOST
+
+
+def test_answers_that_take_now_this_now_that_are_begun_as_early_as_the_long_ones_need() -> None:
+    assert 0.45 < after([0.2, 0.4] * 40) <= 0.55
 
 
 @given(st.lists(st.floats(-1, 100), max_size=50))
 def test_is_never_too_soon_or_too_late(times: list[float]) -> None:
-    lead = HeadStart()
-    for took in times:
-        lead.seen(took)
-        assert LEAST <= lead.seconds <= MOST
+    assert LEAST <= after(times) <= MOST

@@ -31,6 +31,12 @@ def test_more_calls_than_a_card_carries_need_more_cards() -> None:
     assert one.cards * min(one.by_memory, one.by_time) >= 400
 
 
+def test_a_machine_of_eight_cards_has_the_models_on_each() -> None:
+    one, eight = plan(replace(TEN, gpu="h100")), plan(replace(TEN, gpu="8xh100"))
+    assert eight.by_memory == 8 * one.by_memory
+    assert eight.memory == one.memory
+
+
 def test_a_card_that_is_too_small_is_said() -> None:
     found = plan(replace(TEN, gpu="rtx3060", asr="large-v3", llm="llama-3.1-8b-awq"))
     assert not found.fits

@@ -9,7 +9,7 @@ from tests.conftest import Server
 
 pytestmark = pytest.mark.models
 
-LAMP = Script("lamp", ("en_living_room_lamp",), seconds=(0.5, 10.0), think=(0.3, 0.4), patience=60.0)
+LAMP = Script("lamp", ("en_living_room_lamp",), seconds=(0.5, 10.0), think=(1.0, 1.2), patience=60.0)
 
 
 @pytest.mark.parametrize("protocol", ["twilio", "realtime", "webrtc"])

@@ -70,3 +70,11 @@ def test_the_clauses_joined_are_the_text(text: str, size: int) -> None:
 @given(st.text(alphabet="ab .,!?\n`。，3", max_size=80), st.integers(1, 9))
 def test_the_size_of_the_deltas_does_not_matter(text: str, size: int) -> None:
     assert split(text, size=size) == split(text, size=1)
+
+
+def test_a_clause_that_grows_too_long_is_cut_where_a_speaker_may_take_breath() -> None:
+    limits = ClauseLimits(first=10, later=40, longest=60, first_words=99, most_first_words=99)
+    text = "The old harbour town had seen many quiet winters before the trains came back again and stayed"
+    clauses = ClauseSplitter(limits).feed(text)
+    assert clauses == ["The old harbour town had seen many quiet winters "]
+    assert ClauseSplitter(limits).feed("word " * 14) == ["word " * 12]

@@ -86,6 +86,18 @@ def test_barge_in_stops_the_sound_at_once_and_keeps_the_heard_words(run_virtual:
     assert leg.all(TurnMeasured)[0].record["outcome"] == "barged_in"
 
 
+def test_a_turn_is_recorded_when_its_caller_hangs_up_during_the_answer(run_virtual: Callable) -> None:
+    words = [f" {w}" for w in "one two three, four five six, seven eight nine, ten eleven twelve.".split()]
+    leg, scene = ScriptedLeg([(1.0, 2.0)], 3.4), Scene(chat=FakeChat(words=words))
+    call = run_virtual(scene.call(leg))
+    record = leg.all(TurnMeasured)[0].record
+    assert record["outcome"] == "hung_up"
+    assert record["cut_at_s"] == pytest.approx(3.4 - leg.played[0], abs=0.12)
+    assert record["heard"].startswith("one two")
+    assert "twelve" not in record["heard"]
+    assert call.record.outcomes == {"hung_up": 1}
+
+
 def test_the_next_turn_knows_only_what_was_heard(run_virtual: Callable) -> None:
     words = [f" {w}" for w in "one two three, four five six, seven eight nine, ten eleven twelve.".split()]
     leg, scene = ScriptedLeg([(1.0, 2.0), (3.6, 4.4)], 9.0), Scene(chat=FakeChat(words=words))

@@ -48,7 +48,7 @@ def test_late_answers_take_the_governor_down_and_shut_the_door(run_virtual: Call
         watching = asyncio.get_running_loop().create_task(door.watch())
         for _ in range(60):
             await asyncio.sleep(0.5)
-            door._observer.promise.audible(-0.1, 0.5, asyncio.get_running_loop().time())
+            door._observer.promise.audible(-0.1, 0.8, asyncio.get_running_loop().time())
         assert door.governor.level == len(LADDER) - 1
         assert door.effort.head_start == MOST
         assert not door.effort.admits
