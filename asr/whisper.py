@@ -60,10 +60,10 @@ FINALS, PARTIALS = 2, 1
 def reservation(directory: Path, *, device: str) -> Reservation:
     """What the model in `directory` will hold, stored in half precision and loaded twice in INT8.
 
-    Measured with base, 145 MB: 80 MB of weights each time, and up to 75 MB a decode of 28 s with word times.
+    Measured with base, 145 MB: 80 MB of weights each time, and up to 85 MB a decode of 28 s with word times.
     """
     stored = (directory / "model.bin").stat().st_size
-    return Reservation("whisper", device, int(2 * 0.6 * stored), int(0.5 * stored * (FINALS + PARTIALS)))
+    return Reservation("whisper", device, int(2 * 0.6 * stored), int(0.6 * stored * (FINALS + PARTIALS)))
 
 
 class WhisperRecognizer:

@@ -16,3 +16,14 @@ def few_arenas(count: int) -> bool:
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, count))
     except (OSError, AttributeError, TypeError):
         return False
+
+
+def trim() -> bool:
+    """Give what is free in the heap back to the system; False where the C library can't, or nothing was free.
+
+    Freed memory between pieces in use stays with the process otherwise (malloc_trim(3)). Takes some milliseconds.
+    """
+    try:
+        return bool(ctypes.CDLL(None).malloc_trim(0))
+    except (OSError, AttributeError):
+        return False

@@ -110,7 +110,7 @@ def _lines(asr: AsrModel, llm: LlmModel, tts: TtsModel) -> tuple[Line, ...]:
         Line(f"recognition ({asr.name})", asr.weights + asr.workspace, asr.published),
         Line(f"language model ({llm.name})", llm.weights + WORKSPACE_LLM, llm.published),
         Line(f"voice ({tts.name})", tts.weights + tts.workspace, tts.published),
-        Line("CUDA contexts", PROCESSES * CONTEXT_CUDA, "300-600 MB a process, published"),
+        Line("CUDA contexts", PROCESSES * CONTEXT_CUDA, "300-600 MB a process"),
     )
 
 

@@ -101,6 +101,13 @@ class _Running:
     """Seconds of its work still to do, at full speed."""
 
 
+_GOLDEN = 0.6180339887498949
+"""Multiples of it fill an interval evenly: each kind of wait comes as often as its share says, not by chance.
+
+Of 400 turns with 3% of long waits, chance alone gave 5% once in a hundred simulations: there the 95th percentile jumps.
+"""
+
+
 class Simulation:
     """Calls on a machine for a while; `latencies` are those of the turns begun after the first `warm_up` seconds."""
 
@@ -108,6 +115,7 @@ class Simulation:
         self._machine, self._cost, self._talk = machine, cost, talk
         self._calls = calls
         self._random = random.Random(seed)
+        self._drawn = self._random.random()
         self._now = 0.0
         self._order = itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -161,7 +169,8 @@ class Simulation:
         self._after(self._cost.interval, lambda: self._partial(turn))
 
     def _fell_silent(self, turn: "_Turn") -> None:
-        draw, turn.wait = self._random.random(), self._talk.waits[-1][1]
+        self._drawn = (self._drawn + _GOLDEN) % 1.0
+        draw, turn.wait = self._drawn, self._talk.waits[-1][1]
         for share, wait in self._talk.waits:
             if draw < share:
                 turn.wait = wait
@@ -274,7 +283,7 @@ def latency(
 
 
 def capacity(machine: Machine, cost: Cost, talk: Talk, target: Target, *, most: int = 4096) -> int:
-    """The most calls at which the target holds; 0 if it does not even for one."""
+    """The most calls, up to `most`, at which the target holds; 0 if it does not even for one."""
 
     def holds(calls: int) -> bool:
         return latency(machine, cost, talk, calls, share=target.share) <= target.seconds
@@ -285,4 +294,4 @@ def capacity(machine: Machine, cost: Cost, talk: Talk, target: Target, *, most: 
     while broke - best > 1:
         middle = (best + broke) // 2
         best, broke = (middle, broke) if holds(middle) else (best, middle)
-    return best
+    return min(best, most)

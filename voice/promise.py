@@ -13,6 +13,7 @@ import structlog
 from budget.admission import AdmissionController, Admitted, Asked, Conditions, Limits, Refused
 from budget.governor import Governor
 from budget.head_start import HeadStart
+from budget.heap import trim
 from budget.machine_memory import resident
 from budget.memory import MB, MemoryLedger
 from budget.quota import Quota
@@ -37,6 +38,7 @@ class Promise:
         *,
         capacity: int | None = None,
         resident: Callable[[], int] = resident,
+        trim: Callable[[], bool] = trim,
     ) -> None:
         own = settings.admission
         quota = Quota(own.calls_a_key, own.starts_a_minute, own.burst)
@@ -45,7 +47,7 @@ class Promise:
         self.admission = AdmissionController(
             Limits(settings.call.max_calls, own.reserved, quota), capacity=own.capacity or capacity
         )
-        self._observer, self._resident = observer, resident
+        self._observer, self._resident, self._trim = observer, resident, trim
         self._memory_kept = True
         self._head_start = HeadStart()
         self.effort = self.governor.effort
@@ -91,12 +93,15 @@ class Promise:
                 self._set_effort()
                 log.warning("governor", before=change.before.name, now=change.after.name, slack=slack)
             if seconds % _MEMORY_EVERY == 0:
-                self._look_at_memory()
+                await self._look_at_memory()
             self._tell()
 
-    def _look_at_memory(self) -> None:
+    async def _look_at_memory(self) -> None:
+        """Compare with what was promised; what a long speech left free in the heap must not keep callers out."""
         promised = self.ledger.promised("cpu")
         taken = self._resident()
+        if taken > promised and await asyncio.to_thread(self._trim):
+            taken = self._resident()
         kept = taken <= promised
         if kept is not self._memory_kept:
             tell = log.info if kept else log.error

@@ -15,10 +15,12 @@ from voice.observe import Observer
 from voice.promise import Promise
 
 
-def promise(calls: int = 2, *, taken: list[int] | None = None, **admission: object) -> Promise:
+def promise(
+    calls: int = 2, *, taken: list[int] | None = None, trim: Callable[[], bool] = lambda: False, **admission: object
+) -> Promise:
     settings = load_settings(None, call={"max_calls": calls}, admission=admission)
     ledger = MemoryLedger([Device("cpu", 1000 * MB)], [Reservation("all", "cpu", 100 * MB, 0)], calls=calls)
-    return Promise(settings, ledger, Observer(), resident=lambda: (taken or [0])[0])
+    return Promise(settings, ledger, Observer(), resident=lambda: (taken or [0])[0], trim=trim)
 
 
 def gauge(one: Promise, name: str) -> float | None:
@@ -80,6 +82,24 @@ def test_more_memory_than_was_reserved_shuts_the_door_until_it_is_gone(run_virtu
         taken[0] = 99 * MB
         await asyncio.sleep(6)
         assert isinstance(door.ask(Asked()), Admitted)
+        watching.cancel()
+
+    run_virtual(calls())
+
+
+def test_what_lies_free_in_the_heap_is_given_back_before_anybody_is_refused(run_virtual: Callable) -> None:
+    async def calls() -> None:
+        taken = [101 * MB]
+
+        def trim() -> bool:
+            taken[0] = 99 * MB
+            return True
+
+        door = promise(taken=taken, trim=trim)
+        watching = asyncio.get_running_loop().create_task(door.watch())
+        await asyncio.sleep(6)
+        assert isinstance(door.ask(Asked()), Admitted)
+        assert gauge(door, "halfsecond_memory_over") == 0
         watching.cancel()
 
     run_virtual(calls())
