@@ -1,5 +1,6 @@
 """The console in headless Chromium, with a recording as its microphone."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -74,21 +75,23 @@ def test_a_person_talks_is_answered_and_interrupts(browse: Callable) -> None:
         expect(page.locator("#status")).to_have_text("the call ended")
 
 
+STORY = (
+    "Hello! Before you ask, let me tell you of a town by the sea, where the trains stop twice a day. "
+    "In the morning they bring the children to school, and in the evening they bring the fishermen home. "
+    "Nobody there owns a clock, and nobody is ever late."
+)
+"""Spoken as the greeting: a model's own answer may be too short to be interrupted."""
+
+
 def test_barge_in_strikes_out_what_was_not_heard(browse: Callable) -> None:
     over = recording("en_living_room_lamp", 48_000)
-    sound = np.concatenate(
-        [
-            np.zeros(48_000 * 3, np.float32),
-            recording("ds_home", 48_000),
-            np.zeros(int(48_000 * 1.9), np.float32),
-            over,
-            np.zeros(48_000 * 9, np.float32),
-        ]
-    )
+    sound = np.concatenate([np.zeros(48_000 * 5, np.float32), over, np.zeros(48_000 * 9, np.float32)])
     with browse(sound) as page:
-        page.evaluate("window.halfsecond.instructions = 'Tell a very long story, in many sentences.'")
+        page.evaluate("story => { window.halfsecond.greeting = story; }", STORY)
         page.get_by_role("button", name="Call", exact=True).click()
         expect(page.locator(".say.agent.cut s").first).to_be_visible(timeout=25_000)
+        expect(page.locator(".say.agent.cut").first).to_contain_text("Hello! Before you ask")
+        expect(page.locator(".say.agent.cut s").first).to_contain_text(re.compile(r"\w"))
 
 
 def test_mute_keeps_the_caller_unheard(browse: Callable, server: Server) -> None:

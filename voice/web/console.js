@@ -51,7 +51,7 @@ async function call() {
     await gathered(peer);
     const body = new FormData();
     body.set("sdp", peer.localDescription.sdp);
-    body.set("session", JSON.stringify({ ...session(), halfsecond: { greeting: true } }));
+    body.set("session", JSON.stringify({ ...session(), halfsecond: { greeting: state.greeting ?? true } }));
     const answer = await fetch("/v1/realtime/calls", { method: "POST", headers: headers(), body });
     if (!answer.ok) throw new Error((await answer.json()).error?.message || `refused (${answer.status})`);
     await peer.setRemoteDescription({ type: "answer", sdp: await answer.text() });
