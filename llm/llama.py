@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import structlog
@@ -29,8 +29,6 @@ from llm.gguf_header import shape
 from llm.sentence_end import end_probability, judgeable, open_ended, quoted
 
 log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 _FIRST_TOKENS = 8
 """Tokens of a first clause, about."""
