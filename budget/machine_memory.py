@@ -4,13 +4,15 @@ What is told here are bytes. Where a figure can't be had it is None: the caller 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from budget.cgroups import LISTING, ROOT, folders
 from budget.memory import Device
 
-_PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
+_PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _NO_LIMIT = 1 << 60
 """cgroup v1 writes a number near 2^63 where there is no limit."""
@@ -50,10 +52,10 @@ def processor_memory() -> Device:
     return Device("cpu", min(free + mine, limit if limit is not None else _NO_LIMIT))
 
 
-def cgroup_limit(root: Path = _CGROUP, listing: Path = _PROC / "self" / "cgroup") -> int | None:
+def cgroup_limit(root: Path = ROOT, listing: Path = LISTING) -> int | None:
     """The smallest memory limit on the way from this process's cgroup to the root; None if there is none."""
     limits = []
-    for path in _paths(root, listing):
+    for path in folders("memory", root, listing):
         for name in ("memory.max", "memory.limit_in_bytes"):
             with suppress(OSError, ValueError):
                 limits.append(int((path / name).read_text()))
@@ -61,22 +63,28 @@ def cgroup_limit(root: Path = _CGROUP, listing: Path = _PROC / "self" / "cgroup"
     return found if found < _NO_LIMIT else None
 
 
-def _paths(root: Path, listing: Path) -> Iterator[Path]:
-    """The cgroups that this process is in, each with those above it (v2, and v1's memory controller)."""
-    with suppress(OSError):
-        for line in listing.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers not in ("", "memory"):
-                continue
-            base = root / controllers if controllers else root
-            inside = base / path.lstrip("/")
-            yield from (inside, *(parent for parent in inside.parents if parent.is_relative_to(base)))
-    yield root
-    yield root / "memory"
+def taken(device: str = "cpu") -> int | None:
+    """Bytes that this process and all that it started hold on a device; None if that can't be told.
+
+    On a card that is memory by NVML, which counts the runtime's own (a CUDA context takes 300-600 MB).
+    """
+    return resident() if device == "cpu" else _on_card(int(device.rpartition(":")[2] or 0), _held)
 
 
 def card_memory(index: int = 0) -> Device | None:
     """A CUDA card through NVML: what is free of it now; None without NVML (`nvidia-ml-py`) or without the card."""
+    free = _on_card(index, lambda nvml, card: int(nvml.nvmlDeviceGetMemoryInfo(card).free))
+    return None if free is None else Device(f"cuda:{index}", free)
+
+
+def _held(nvml: Any, card: Any) -> int | None:
+    mine = set(family(os.getpid()))
+    held = [one.usedGpuMemory for one in nvml.nvmlDeviceGetComputeRunningProcesses(card) if one.pid in mine]
+    return None if None in held else sum(held)  # in a container NVML may not tell whose memory it is
+
+
+def _on_card(index: int, read: Callable[[Any, Any], int | None]) -> int | None:
+    """What NVML tells of a card; None without NVML, or if the card is not (or no longer) there."""
     try:
         import pynvml
     except ImportError:
@@ -84,8 +92,7 @@ def card_memory(index: int = 0) -> Device | None:
     try:
         pynvml.nvmlInit()
         try:
-            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            return Device(f"cuda:{index}", int(pynvml.nvmlDeviceGetMemoryInfo(handle).free))
+            return read(pynvml, pynvml.nvmlDeviceGetHandleByIndex(index))
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError:

@@ -4,12 +4,13 @@ Engines share the cores. Work on a guess (partial transcripts, prompts read ahea
 a core is free: everything else has a caller who waits.
 """
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from time import perf_counter
+
+from budget import processors
 
 
 class Urgency(IntEnum):
@@ -29,7 +30,7 @@ class Work:
     """One for the process, handed to every engine; may be used from any thread."""
 
     def __init__(self, seen: WorkSeen | None = None, *, cores: int = 0) -> None:
-        self._cores = cores or os.cpu_count() or 1
+        self._cores = cores or processors.cores()
         self._seen = seen
         self._lock = threading.Lock()
         self._running = 0
@@ -38,6 +39,11 @@ class Work:
     def room(self) -> bool:
         """Whether a core is free."""
         return self._running < self._cores
+
+    @property
+    def idle(self) -> bool:
+        """Whether no engine works."""
+        return self._running == 0
 
     def quiet(self, own: int = 0) -> bool:
         """Whether, beside `own` pieces of who asks, most cores are free: time for what nobody waits for."""
