@@ -14,7 +14,7 @@ _NEEDED = ("asr/first_audio", "llm/first_audio", "tts/first_audio")
 _THINKS = (0.5, 2.0)
 _PLAYOUT = 0.03
 ENGINES = (
-    Engine("asr", workers=2),
+    Engine("asr", workers=2, background=True),
     Engine("llm", workers=1, batch=8, each=0.35),
     Engine("tts", workers=2),
     Engine("turn", workers=1),

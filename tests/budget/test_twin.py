@@ -6,7 +6,7 @@ import pytest
 
 from budget.devices import DEVICES, cost, machine
 from budget.measured import model
-from budget.twin import Cost, Engine, Machine, Piece, Simulation, Talk, Target, capacity, latency
+from budget.twin import Cost, Engine, Machine, Piece, Rules, Simulation, Talk, Target, capacity, latency, percentile
 
 
 def piece(engine: str, seconds: float) -> Piece:
@@ -23,7 +23,7 @@ COST = Cost(
     more_words=piece("llm", 0.2),
     more_clauses=piece("tts", 0.2),
 )
-TWO_CORES = Machine(2.0, (Engine("asr", 2), Engine("llm", 1), Engine("tts", 1), Engine("turn", 1)))
+TWO_CORES = Machine(2.0, (Engine("asr", 2, background=True), Engine("llm", 1), Engine("tts", 1), Engine("turn", 1)))
 CERTAIN = Talk(waits=((1.0, 0.2),))
 
 
@@ -70,6 +70,23 @@ def test_partials_that_give_way_leave_room_for_more_calls() -> None:
     pushy = replace(COST, spared=0.0)
     times = [latency(TWO_CORES, one, CERTAIN, 10, share=0.95) for one in (COST, pushy)]
     assert times[0] < times[1]
+
+
+@pytest.mark.parametrize("rules", [Rules(classes=False), Rules(background=False), Rules(sparing=False)])
+def test_each_rule_of_the_order_of_work_gains_time(rules: Rules) -> None:
+    pushy = replace(COST, spared=0.0, interval=0.3)
+    kept, without = (latency(TWO_CORES, pushy, CERTAIN, 9, rules=one) for one in (Rules(), rules))
+    assert kept < without
+
+
+def test_work_in_the_background_takes_a_tenth_of_what_others_want() -> None:
+    one_core = replace(TWO_CORES, cores=1.0, media=0.0)
+    none, endless = replace(COST, interval=1000.0), replace(COST, partial=piece("asr", 500.0), interval=0.5)
+    alone, beside = (
+        latency(one_core, cost, CERTAIN, 1, share=0.5, seconds=300.0) - 0.08 - CERTAIN.playout
+        for cost in (none, endless)
+    )
+    assert beside == pytest.approx(alone / 0.9, rel=0.02)
 
 
 def test_a_machine_twice_as_fast_carries_more_calls() -> None:
