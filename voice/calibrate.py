@@ -7,8 +7,6 @@ for itself: each doubling has to save a third of the time.
 """
 
 import asyncio
-import json
-import os
 import platform
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -19,12 +17,14 @@ from time import perf_counter
 import structlog
 
 from asr.whisper import WhisperRecognizer
+from budget.processors import cores
 from budget.scheduler import Scheduler
 from llm.chat import Message, ReplyOptions
 from llm.llama import LlamaModel
 from tts.piper import PiperSynthesizer
 from tts.speech import Voice
 from voice.config import Settings
+from voice.kept import keep, recall
 from voice.model_paths import llama_file, piper_file, whisper_folder
 from voice.warmup import known_clip
 
@@ -32,7 +32,8 @@ log = structlog.get_logger(__name__)
 
 GAIN = 2 / 3
 """The share of the time that twice the threads may take at most, to be worth it."""
-_TIMES = 3
+_LEAST_TIMES, _MOST_TIMES, _LONG_ENOUGH = 3, 12, 0.6
+"""Runs of one piece of work; short pieces are run more often, until that took so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,6 @@ def choose(timings: Sequence[Timing]) -> int:
 def candidates(cores: int) -> tuple[int, ...]:
     """1, 2, 4, ... up to the cores there are, 8 at most."""
     return tuple(n for n in (1, 2, 4, 8) if n <= max(1, cores))
-
-
-def cores() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine(settings: Settings) -> str:
@@ -121,26 +117,17 @@ def _file(settings: Settings) -> Path:
 
 
 def load(settings: Settings) -> Calibration | None:
-    """The last calibration, if it is of this machine and these models."""
+    """The last calibration of this machine and these models, if there was one."""
+    name = machine(settings)
     try:
-        kept = json.loads(_file(settings).read_text())
-        known = Calibration(kept["machine"], tuple(Timing(**timing) for timing in kept["timings"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        return Calibration(name, tuple(Timing(**timing) for timing in recall(_file(settings), name)))
+    except TypeError:
         return None
-    return known if known.machine == machine(settings) else None
 
 
 def save(known: Calibration, settings: Settings) -> None:
-    """Keep it for the next start; a folder that can't be written only costs a measurement then."""
-    keep(_file(settings), asdict(known))
-
-
-def keep(file: Path, content: object) -> None:
-    """Write JSON, whole or not at all; what can't be written is not kept."""
-    with suppress(OSError):
-        part = file.with_suffix(".part")
-        part.write_text(json.dumps(content, indent=1))
-        part.replace(file)
+    """Keep it for the next start."""
+    keep(_file(settings), known.machine, [asdict(timing) for timing in known.timings])
 
 
 async def measure(settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Calibration:
@@ -172,9 +159,9 @@ def _engines(settings: Settings) -> dict[str, Callable[[int], _Engine]]:
 
 
 async def best_time(work: Work) -> float:
-    """The shortest of three runs (seconds): whatever else runs makes them longer, never shorter."""
-    times = []
-    for _ in range(_TIMES):
+    """The shortest of a few runs (seconds): whatever else runs makes them longer, never shorter."""
+    times: list[float] = []
+    while len(times) < _LEAST_TIMES or (len(times) < _MOST_TIMES and sum(times) < _LONG_ENOUGH):
         began = perf_counter()
         await work()
         times.append(perf_counter() - began)

@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from budget.errors import HalfsecondError
-from voice.calibrate import Calibration, cores, measure, processor, save, with_threads
+from budget.processors import cores
+from voice.calibrate import Calibration, measure, processor, save, with_threads
 from voice.catalogue import verify
 from voice.config import Settings, check_exposure
 from voice.models_command import needed

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import json
 import math
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from budget.errors import HalfsecondError
 from budget.measured import model
 from budget.model_sizes import ASR, LLM, TTS
 from budget.planner import Plan, Wish, plan
+from budget.processors import cores
 from budget.twin import Cost, Machine, Talk, Target, capacity, latency
 
 DESCRIPTION = """\
@@ -112,7 +112,7 @@ def _planned(options: argparse.Namespace, console: Console) -> list[Planned]:
             planned.append(_here(console))
     if options.measured is not None:
         measured = json.loads(options.measured.read_text())
-        here = model(measured, cores=float(os.cpu_count() or 1))
+        here = model(measured, cores=float(cores()))
         planned.append(Planned("this machine", *here, "measured by a load test"))
     for name in options.device:
         device = DEVICES[name]
@@ -124,7 +124,6 @@ def _here(console: Console) -> Planned:
     """This machine with the configured models, whose memory is shown as it was found."""
     from budget.unit_costs import TALK, twin
     from voice.app import engines
-    from voice.calibrate import cores
     from voice.config import load_settings
     from voice.reservations import ledger
     from voice.unit_costs import measure

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from voice.calibrate import Calibration, Timing, candidates, choose, load, machine, save, with_threads
+from voice.calibrate import Calibration, Timing, best_time, candidates, choose, load, machine, save, with_threads
 from voice.config import AsrConfig, LlmConfig, ModelsConfig, Settings
 
 
@@ -39,3 +39,35 @@ def test_measured_counts_fill_in_where_the_operator_named_none(tmp_path: Path) -
     settings = Settings(models=ModelsConfig(directory=tmp_path), llm=LlmConfig(threads=3))
     used = with_threads(settings, Calibration("", tuple(timings(0.2, 0.1))))
     assert (used.asr.threads, used.llm.threads, used.tts.threads) == (2, 3, 1)
+
+
+async def test_short_work_is_run_more_often_than_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("voice.calibrate.perf_counter", lambda: clock[0])
+
+    async def runs(seconds: list[float]) -> tuple[float, int]:
+        done = 0
+
+        async def work() -> None:
+            nonlocal done
+            clock[0] += seconds[min(done, len(seconds) - 1)]
+            done += 1
+
+        return round(await best_time(work), 3), done
+
+    assert await runs([2.0, 1.5, 1.8]) == (1.5, 3)
+    assert await runs([0.09, 0.05, 0.09, 0.04, 0.06]) == (0.04, 10)
+    assert await runs([0.001]) == (0.001, 12)
+
+
+def test_trying_another_model_does_not_lose_the_old_ones_threads(tmp_path: Path) -> None:
+    settings = Settings(models=ModelsConfig(directory=tmp_path))
+    known = Calibration(machine(settings), tuple(timings(0.2, 0.1)))
+    save(known, settings)
+    for i in range(7):
+        other = settings.model_copy(update={"asr": AsrConfig(model=f"whisper-{i}")})
+        save(Calibration(machine(other), tuple(timings(0.3))), other)
+    assert load(settings) == known
+    one_more = settings.model_copy(update={"asr": AsrConfig(model="whisper-9")})
+    save(Calibration(machine(one_more), tuple(timings(0.3))), one_more)
+    assert load(settings) is None, "eight are kept"
