@@ -11,6 +11,7 @@ import secrets
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ class LlamaModel:
         self._judging = dict.fromkeys(range(slots, slots + judging), -1)
         """Which call's sentence each of these slots has read last, the one not used for longest first."""
         self._scheduler = Scheduler("llm", workers=2 * slots, limit=4 * slots)
-        self._share, self._replies = share or Work(), Work(cores=1)
+        self._share, self._replies, self._ahead = share or Work(), Work(cores=1), Work(cores=1)
 
     def open(self) -> ChatSession | None:
         """See `ChatModel`."""
@@ -148,8 +149,11 @@ class LlamaModel:
 
     @property
     def spare(self) -> bool:
-        """Whether a core is free for reading what nobody waits for, and no reply's tokens would wait for it."""
-        return self._share.room and self._replies.room
+        """Whether a core is free for reading what nobody waits for, and no reply's tokens would wait for it.
+
+        Only one call's words are read ahead at a time: a batch is filled by slot, not by who waits.
+        """
+        return self._share.room and self._replies.room and self._ahead.room
 
     @property
     def worth_reading(self) -> int:
@@ -160,7 +164,7 @@ class LlamaModel:
         """Read the prompt into a slot's cache on a worker thread. Raises `QueueFull`."""
 
         def work() -> None:
-            self._next(self._open_prompt(messages), slot)
+            self._next(self._open_prompt(messages), slot, urgency)
 
         return self._scheduler.submit(work, urgency)
 
@@ -172,12 +176,12 @@ class LlamaModel:
         self._judging[judge] = slot
 
         def work() -> float | None:
-            answer = self._next(quoted(text), judge, likeliest=_LIKELIEST)
+            answer = self._next(quoted(text), judge, urgency, likeliest=_LIKELIEST)
             return None if answer is None else _whole(answer)
 
         return self._scheduler.submit(work, urgency)
 
-    def _next(self, prompt: str, slot: int, *, likeliest: int = 0) -> Any:
+    def _next(self, prompt: str, slot: int, urgency: Urgency, *, likeliest: int = 0) -> Any:
         """The completion by one token, with the `likeliest` ones in its place; None if the server gave none."""
         answer: Any = None
 
@@ -194,7 +198,8 @@ class LlamaModel:
             "id_slot": slot,
             "cache_prompt": True,
         }
-        with self._share.piece("llm", Urgency.SPECULATION):
+        ahead = self._ahead.running() if urgency is Urgency.SPECULATION else nullcontext()
+        with ahead, self._share.piece("llm", Urgency.SPECULATION):
             self._server.handle_completions(json.dumps(request), take)
         return answer
 
