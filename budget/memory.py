@@ -113,6 +113,10 @@ class MemoryLedger:
             raise ReservationError("a call's memory was given back twice")
         self._held -= 1
 
+    def device_of(self, engine: str) -> str | None:
+        """Where an engine's memory is promised; None for one that is not in the plan."""
+        return next((one.device for one in self._reservations if one.engine == engine), None)
+
     def measured(self, engine: str, taken: int) -> None:
         """What the engine was found to hold (bytes), warm and with all its calls' memory in use."""
         self._measured[engine] = taken

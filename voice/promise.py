@@ -14,7 +14,7 @@ from budget.admission import AdmissionController, Admitted, Asked, Conditions, L
 from budget.governor import Governor
 from budget.head_start import HeadStart
 from budget.heap import trim
-from budget.machine_memory import resident
+from budget.machine_memory import taken
 from budget.memory import MB, MemoryLedger
 from budget.quota import Quota
 from voice.config import Settings
@@ -37,7 +37,7 @@ class Promise:
         observer: Observer,
         *,
         capacity: int | None = None,
-        resident: Callable[[], int] = resident,
+        taken: Callable[[str], int | None] = taken,
         trim: Callable[[], bool] = trim,
     ) -> None:
         own = settings.admission
@@ -47,8 +47,10 @@ class Promise:
         self.admission = AdmissionController(
             Limits(settings.call.max_calls, own.reserved, quota), capacity=own.capacity or capacity
         )
-        self._observer, self._resident, self._trim = observer, resident, trim
+        self._observer, self._taken, self._trim = observer, taken, trim
         self._memory_kept = True
+        self._told: set[str] = set()
+        """Devices of which it was known what they hold."""
         self._head_start = HeadStart()
         self.effort = self.governor.effort
         """How much may be done for a call now."""
@@ -98,16 +100,28 @@ class Promise:
 
     async def _look_at_memory(self) -> None:
         """Compare with what was promised; what a long speech left free in the heap must not keep callers out."""
-        promised = self.ledger.promised("cpu")
-        taken = self._resident()
-        if taken > promised and await asyncio.to_thread(self._trim):
-            taken = self._resident()
-        kept = taken <= promised
-        if kept is not self._memory_kept:
-            tell = log.info if kept else log.error
-            tell("memory", taken_mb=round(taken / MB), promised_mb=round(promised / MB))
-        self._memory_kept = kept
-        self._observer.promise.memory(taken, promised)
+        over: list[str] = []
+        for device in self.ledger.devices:
+            promised, taken = self.ledger.promised(device.name), self._taken(device.name)
+            if device.name == "cpu" and taken is not None and taken > promised and await asyncio.to_thread(self._trim):
+                taken = self._taken(device.name)
+            self._observer.promise.memory(device.name, taken, promised)
+            if not self._keeps(device.name, taken, promised):
+                over.append(device.name)
+                if self._memory_kept:
+                    megabytes = None if taken is None else round(taken / MB)
+                    log.error("memory", device=device.name, taken_mb=megabytes, promised_mb=round(promised / MB))
+        if not over and not self._memory_kept:
+            log.info("memory", kept=True)
+        self._memory_kept = not over
+        self._observer.promise.memory_kept(self._memory_kept)
+
+    def _keeps(self, device: str, taken: int | None, promised: int) -> bool:
+        """Whether a device holds what was promised; one that told before and tells nothing any more is gone."""
+        if taken is None:
+            return device not in self._told
+        self._told.add(device)
+        return taken <= promised
 
     def _answered(self, slack: float, took: float | None, at: float) -> None:
         self.governor.seen(slack, at)

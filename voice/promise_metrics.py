@@ -33,7 +33,8 @@ class PromiseMetrics:
             ["profile", "estimate"],
             registry=registry,
         )
-        self._promised = Gauge("halfsecond_memory_promised_bytes", "Memory reserved.", registry=registry)
+        self._promised = Gauge("halfsecond_memory_promised_bytes", "Memory reserved.", ["device"], registry=registry)
+        self._taken = Gauge("halfsecond_memory_taken_bytes", "Memory held.", ["device"], registry=registry)
         self._over = Gauge("halfsecond_memory_over", "1 while more memory is held than reserved.", registry=registry)
 
     def activity(self, profile: str, mean: float, careful: float) -> None:
@@ -57,7 +58,12 @@ class PromiseMetrics:
         self.level = level
         self._level.set(level)
 
-    def memory(self, taken: int, promised: int) -> None:
-        """What the processes hold, and what was reserved (bytes)."""
-        self._promised.set(promised)
-        self._over.set(taken > promised)
+    def memory(self, device: str, taken: int | None, promised: int) -> None:
+        """What the processes hold on a device, if that can be told, and what was reserved (bytes)."""
+        self._promised.labels(device).set(promised)
+        if taken is not None:
+            self._taken.labels(device).set(taken)
+
+    def memory_kept(self, kept: bool) -> None:
+        """Whether nothing holds more than it reserved."""
+        self._over.set(not kept)

@@ -20,7 +20,7 @@ def promise(
 ) -> Promise:
     settings = load_settings(None, call={"max_calls": calls}, admission=admission)
     ledger = MemoryLedger([Device("cpu", 1000 * MB)], [Reservation("all", "cpu", 100 * MB, 0)], calls=calls)
-    return Promise(settings, ledger, Observer(), resident=lambda: (taken or [0])[0], trim=trim)
+    return Promise(settings, ledger, Observer(), taken=lambda device: (taken or [0])[0], trim=trim)
 
 
 def gauge(one: Promise, name: str) -> float | None:
@@ -100,6 +100,25 @@ def test_what_lies_free_in_the_heap_is_given_back_before_anybody_is_refused(run_
         await asyncio.sleep(6)
         assert isinstance(door.ask(Asked()), Admitted)
         assert gauge(door, "halfsecond_memory_over") == 0
+        watching.cancel()
+
+    run_virtual(calls())
+
+
+def test_a_card_that_vanishes_shuts_the_door_until_it_is_back(run_virtual: Callable) -> None:
+    async def calls() -> None:
+        card: list[int | None] = [None]
+        plan = [Reservation("service", "cpu", 10 * MB, 0), Reservation("whisper", "cuda:0", 100 * MB, 0)]
+        ledger = MemoryLedger([Device("cpu", 1000 * MB), Device("cuda:0", 1000 * MB)], plan, calls=2)
+        settings = load_settings(None, call={"max_calls": 2})
+        door = Promise(settings, ledger, Observer(), taken=lambda device: 1 if device == "cpu" else card[0])
+        watching = asyncio.get_running_loop().create_task(door.watch())
+        await asyncio.sleep(6)
+        assert door.places()[1] == 2, "a card that never told what it holds is believed"
+        for held, admissible in ((90 * MB, 2), (101 * MB, 0), (90 * MB, 2), (None, 0), (90 * MB, 2)):
+            card[0] = held
+            await asyncio.sleep(5)
+            assert door.places()[1] == admissible, held
         watching.cancel()
 
     run_virtual(calls())
