@@ -7,7 +7,7 @@ is a value that says why and when to come back. No call that was admitted is eve
 """
 
 import random
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -107,7 +107,17 @@ class AdmissionController:
         """When those who were refused for want of a place were told to come back."""
         self.guard = SlackGuard()
         self.active = 0
+        self._ended: Counter[str] = Counter()
+        """Calls by profile in which the caller talked."""
         self.activity = {name: Activity.expected(share) for name, share in PROFILES.items()}
+
+    @property
+    def talks(self) -> float | None:
+        """The share of a call that its caller talks, by the profiles of those that were; None before any was."""
+        calls = sum(self._ended.values())
+        if not calls:
+            return None
+        return sum(count * self.activity[profile].mean for profile, count in self._ended.items()) / calls
 
     @property
     def limit(self) -> int:
@@ -141,6 +151,7 @@ class AdmissionController:
         self._lengths.append(seconds)
         if talked is not None and admitted.asked.profile in self.activity:
             self.activity[admitted.asked.profile] = self.activity[admitted.asked.profile].seen(talked)
+            self._ended[admitted.asked.profile] += 1
 
     def _own_limit(self, asked: Asked, now: float) -> Refused | None:
         if self._quotas.full(asked.key):

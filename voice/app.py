@@ -13,7 +13,7 @@ from asr.whisper import FINALS, PARTIALS, WhisperRecognizer
 from budget.admission import Admitted, Asked, Reason, Refused
 from budget.governor import Effort
 from budget.ids import new_id
-from budget.machine_memory import resident
+from budget.machine_memory import taken
 from budget.memory import MemoryLedger
 from budget.priority import bulk_threads
 from budget.scheduler import Scheduler
@@ -188,16 +188,18 @@ async def engines(settings: Settings, ledger: MemoryLedger, share: Work | None =
 
 
 class _Meter:
-    """Tells the ledger what each engine took: by how much the processes grew since the last one."""
+    """Tells the ledger what each engine took: by how much the processes' memory on its device grew since the last."""
 
     def __init__(self, ledger: MemoryLedger) -> None:
-        self._ledger, self._before = ledger, resident()
+        self._ledger = ledger
+        self._before = {device.name: taken(device.name) for device in ledger.devices}
 
     def took(self, engine: str) -> None:
         """The engine is loaded and warm."""
-        now = resident()
-        self._ledger.measured(engine, max(0, now - self._before))
-        self._before = now
+        for device, before in self._before.items():
+            now = self._before[device] = taken(device)
+            if self._ledger.device_of(engine) == device and now is not None and before is not None:
+                self._ledger.measured(engine, max(0, now - before))
 
 
 async def _phrases(settings: Settings, synthesizer: Synthesizer) -> Phrases:
@@ -206,8 +208,11 @@ async def _phrases(settings: Settings, synthesizer: Synthesizer) -> Phrases:
     return Phrases(call.sound, {text: await _spoken(synthesizer, text, call.sound) for text in texts})
 
 
-def _recognizer(settings: Settings, share: Work | None) -> SplitRecognizer:
-    def instance(scheduler: Scheduler, workers: int, nice: int) -> WhisperRecognizer:
+def _recognizer(settings: Settings, share: Work | None) -> SplitRecognizer | WhisperRecognizer:
+    """Two instances on a processor; on a card one: nothing runs there by priority, and its memory is dear."""
+
+    def instance(workers: int, nice: int = 0) -> WhisperRecognizer:
+        scheduler = Scheduler("asr", workers=workers, share=share)
         with bulk_threads(nice):  # the runtime's threads only: one of Python's, so nice, would keep its lock for long
             return WhisperRecognizer(
                 whisper_folder(settings),
@@ -218,8 +223,9 @@ def _recognizer(settings: Settings, share: Work | None) -> SplitRecognizer:
                 share=share,
             )
 
-    finals, partials = (Scheduler("asr", workers=workers, share=share) for workers in (FINALS, PARTIALS))
-    return SplitRecognizer(instance(finals, FINALS, 0), instance(partials, PARTIALS, _BACKGROUND))
+    if settings.asr.device == "cpu":
+        return SplitRecognizer(instance(FINALS), instance(PARTIALS, _BACKGROUND))
+    return instance(FINALS + PARTIALS)
 
 
 def _chat(settings: Settings, share: Work | None) -> ChatModel:

@@ -9,19 +9,14 @@ from aiohttp import web
 
 from budget.errors import HalfsecondError, leaf_errors
 from budget.memory import MB, MemoryLedger
-from budget.twin import Target, capacity
-from budget.unit_costs import TALK, UnitCosts, twin
 from budget.work import Work
 from voice.app import Service, engines
-from voice.calibrate import cores
-from voice.calibrate import machine as machine_name
 from voice.config import Settings, check_exposure
-from voice.engines import Engines
+from voice.forecast import Forecast
 from voice.http import build
 from voice.observe import Observer, set_up_log
 from voice.promise import Promise
 from voice.reservations import ledger
-from voice.unit_costs import best_known, measure
 
 log = structlog.get_logger("halfsecond")
 
@@ -78,11 +73,14 @@ async def _run(
         started.set_result(port)
     log.info("loading models", url=f"http://{settings.host}:{port}/")
     began = asyncio.get_running_loop().time()
-    memory = ledger(settings)
-    async with engines(settings, memory, Work(service.observer.work_done)) as ready:
-        carries = await _capacity(settings, ready)
+    memory, work = ledger(settings), Work(service.observer.work_done)
+    async with engines(settings, memory, work) as ready:
+        forecast = None if settings.admission.capacity else await Forecast.measured(settings, ready, work)
+        carries = None if forecast is None else await forecast.first()
         service.promise = Promise(settings, memory, service.observer, capacity=carries)
         tasks.create_task(service.promise.watch())
+        if forecast is not None:
+            tasks.create_task(forecast.watch(service.promise.admission))
         service.engines = ready
         _tell(memory)
         seconds = round(asyncio.get_running_loop().time() - began, 1)
@@ -92,25 +90,6 @@ async def _run(
         service.engines = None
         with suppress(TimeoutError):
             await service.drain()
-
-
-async def _capacity(settings: Settings, ready: Engines) -> int | None:
-    """How many calls are answered in time, by the twin and a short measurement; None if the operator knows."""
-    if settings.admission.capacity:
-        return None
-    found = await measure(ready)
-    costs = best_known(found, machine_name(settings), settings.models.directory / "unit_costs.json")
-    machine, cost = twin(costs, float(cores()))
-    target = Target(seconds=settings.call.target)
-    calls = await asyncio.to_thread(capacity, machine, cost, TALK, target, most=settings.call.max_calls)
-    log.info("capacity", calls=calls, at_most=settings.call.max_calls, **_milliseconds(costs))
-    if calls < 1:
-        log.warning("too slow for one call", target=settings.call.target, advice="smaller models, or a later target")
-    return max(1, calls)
-
-
-def _milliseconds(costs: UnitCosts) -> dict[str, int]:
-    return {f"{name}_ms": round(seconds * 1000) for name, seconds in vars(costs).items()}
 
 
 def _tell(memory: MemoryLedger) -> None:
