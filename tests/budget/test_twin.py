@@ -6,7 +6,7 @@ import pytest
 
 from budget.devices import DEVICES, cost, machine
 from budget.measured import model
-from budget.twin import Cost, Engine, Machine, Piece, Rules, Simulation, Talk, Target, capacity, latency, percentile
+from budget.twin import Cost, Engine, Machine, Piece, Rules, Simulation, Talk, Target, capacity, latency
 
 
 def piece(engine: str, seconds: float) -> Piece:
