@@ -1,4 +1,4 @@
-"""The recogniser's Protocol: one method and one property, so that another engine fits beside Whisper."""
+"""The recogniser's Protocol: small, so that another engine fits beside Whisper."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,7 +18,8 @@ class DecodeRequest:
 
     `pcm` float32 at 16 kHz, 28 s at most. `speech_seconds` is the time by the VAD that holds
     speech; guards measure the text against it. `final` asks for the most accurate text that
-    the engine has, otherwise the quickest. `want_words` asks for word times.
+    the engine has, otherwise the quickest. `want_words` asks for word times. `smaller`: by the
+    smaller model if there is one (`asr.step_down`).
     """
 
     pcm: Pcm
@@ -26,10 +27,16 @@ class DecodeRequest:
     speech_seconds: float
     final: bool = True
     want_words: bool = False
+    smaller: bool = False
 
 
 class Recognizer(Protocol):
     """Turns speech into text; shared by all calls, no state between requests."""
+
+    @property
+    def languages(self) -> frozenset[str]:
+        """Codes of the languages that it knows."""
+        ...
 
     def spare(self, own: int) -> bool:
         """Whether, beside the caller's `own` decodes, the machine is quiet enough for one that nobody waits for.
@@ -44,4 +51,8 @@ class Recognizer(Protocol):
         Raises `EngineError` when the engine fails and `QueueFull` when a partial is not worth
         its place in the queue.
         """
+        ...
+
+    def close(self) -> None:
+        """Let the decodes in progress finish and end the threads."""
         ...

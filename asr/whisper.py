@@ -61,7 +61,7 @@ _CUDA = 500_000_000
 """What the runtime takes of a card before any model is there: a CUDA context and cuBLAS (300-600 MB are usual)."""
 
 
-def reservation(directory: Path, *, device: str) -> Reservation:
+def reservation(directory: Path, *, device: str, engine: str = "whisper") -> Reservation:
     """What the model in `directory` will hold, stored in half precision and loaded in INT8: twice, once on a card.
 
     Measured with base, 145 MB: 80 MB of weights each time, and up to 85 MB a decode of 28 s with word times;
@@ -70,8 +70,8 @@ def reservation(directory: Path, *, device: str) -> Reservation:
     eight_bits = 0.64 * (directory / "model.bin").stat().st_size
     work = int(eight_bits * (FINALS + PARTIALS))
     if device == "cpu":
-        return Reservation("whisper", device, int(2 * eight_bits), work)
-    return Reservation("whisper", device, int(eight_bits), _CUDA + work)
+        return Reservation(engine, device, int(2 * eight_bits), work)
+    return Reservation(engine, device, int(eight_bits), _CUDA + work)
 
 
 class WhisperRecognizer:

@@ -19,6 +19,8 @@ class Effort:
     """Decode on a guess that the turn ends here. Reading the prompt ahead goes on: without it answers are later."""
     partial_interval: float = 1.0
     """How much longer than usual until the next partial transcript."""
+    smaller: bool = False
+    """Hear with the smaller of two models."""
     first_clause: float = 1.0
     """Length of the first clause, of the usual."""
     reply: float = 1.0
@@ -38,12 +40,14 @@ class Step:
     effort: Effort
 
 
-def _ladder() -> tuple[Step, ...]:
+def ladder(*, smaller: bool = False) -> tuple[Step, ...]:
+    """The steps; with `smaller` there is a smaller recogniser to step down to. Each keeps what those before gave up."""
     usual = Effort()
     steps = [Step("usual", usual)]
     for name, change in (
         ("speculation off", {"speculate": False}),
         ("partials rarer", {"partial_interval": 2.0}),
+        *((("smaller recogniser", {"smaller": True}),) if smaller else ()),
         ("first clause shorter", {"first_clause": 0.6}),
         ("replies shorter", {"reply": 0.5}),
         ("filler at the deadline", {"filler": True}),
@@ -54,8 +58,7 @@ def _ladder() -> tuple[Step, ...]:
     return tuple(steps)
 
 
-LADDER = _ladder()
-"""Each step keeps what those before it gave up."""
+LADDER = ladder()
 
 
 @dataclass(frozen=True)

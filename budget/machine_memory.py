@@ -6,12 +6,14 @@ What is told here are bytes. Where a figure can't be had it is None: the caller 
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from budget.cgroups import LISTING, ROOT, folders
 from budget.memory import Device
 
+Told = TypeVar("Told")
 _PROC = Path("/proc")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _NO_LIMIT = 1 << 60
@@ -71,10 +73,33 @@ def taken(device: str = "cpu") -> int | None:
     return resident() if device == "cpu" else _on_card(int(device.rpartition(":")[2] or 0), _held)
 
 
-def card_memory(index: int = 0) -> Device | None:
-    """A CUDA card through NVML: what is free of it now; None without NVML (`nvidia-ml-py`) or without the card."""
-    free = _on_card(index, lambda nvml, card: int(nvml.nvmlDeviceGetMemoryInfo(card).free))
-    return None if free is None else Device(f"cuda:{index}", free)
+@dataclass(frozen=True)
+class Card:
+    """A card's memory in bytes, all of it and what is free now."""
+
+    total: int
+    free: int
+
+
+def card(index: int = 0) -> Card | None:
+    """A CUDA card through NVML; None without NVML (`nvidia-ml-py`) or without the card."""
+    return _on_card(index, _card)
+
+
+def card_memory(index: int = 0, *, server: int = 0) -> Device | None:
+    """What may be promised of a CUDA card; None if there is none (`card`).
+
+    That is what is free now, and what a language model's server that runs already holds, up to `server` bytes.
+    """
+    found = card(index)
+    if found is None:
+        return None
+    return Device(f"cuda:{index}", found.free + min(server, found.total - found.free))
+
+
+def _card(nvml: Any, handle: Any) -> Card:
+    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    return Card(int(memory.total), int(memory.free))
 
 
 def _held(nvml: Any, card: Any) -> int | None:
@@ -83,7 +108,7 @@ def _held(nvml: Any, card: Any) -> int | None:
     return None if None in held else sum(held)  # in a container NVML may not tell whose memory it is
 
 
-def _on_card(index: int, read: Callable[[Any, Any], int | None]) -> int | None:
+def _on_card(index: int, read: Callable[[Any, Any], Told | None]) -> Told | None:
     """What NVML tells of a card; None without NVML, or if the card is not (or no longer) there."""
     try:
         import pynvml

@@ -31,13 +31,17 @@ class Device:
 
 @dataclass(frozen=True)
 class Reservation:
-    """What one engine will hold on a device: bytes for its weights, for work in progress, and for each call."""
+    """What one engine will hold on a device: bytes for its weights, for work in progress, and for each call.
+
+    `external`: another program holds it, such as the language model's own server.
+    """
 
     engine: str
     device: str
     weights: int
     workspace: int
     per_call: int = 0
+    external: bool = False
 
     def bytes(self, calls: int) -> int:
         """All of it, with so many calls."""
@@ -92,6 +96,10 @@ class MemoryLedger:
         count = self._calls if calls is None else calls
         return sum(r.bytes(count) for r in self._reservations if r.device == device)
 
+    def own(self, device: str) -> int:
+        """Bytes promised to our own programs on a device, with all the calls of the plan."""
+        return sum(r.bytes(self._calls) for r in self._reservations if r.device == device and not r.external)
+
     def most_calls(self, device: Device) -> int:
         """How many calls would fit on a device; 0 if not even the engines do."""
         fixed = self.promised(device.name, 0)
@@ -112,10 +120,6 @@ class MemoryLedger:
         if self._held == 0:
             raise ReservationError("a call's memory was given back twice")
         self._held -= 1
-
-    def device_of(self, engine: str) -> str | None:
-        """Where an engine's memory is promised; None for one that is not in the plan."""
-        return next((one.device for one in self._reservations if one.engine == engine), None)
 
     def measured(self, engine: str, taken: int) -> None:
         """What the engine was found to hold (bytes), warm and with all its calls' memory in use."""

@@ -23,12 +23,13 @@ class AsrModel:
 
 @dataclass(frozen=True)
 class LlmModel:
-    """A language model; `cache` is the bytes that one token of a call's history holds."""
+    """A language model; `cache` is the bytes of one token of a call's history, `repository` its name on hubs."""
 
     name: str
     weights: float
     cache: int
     published: str
+    repository: str
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,30 @@ ASR = {
 LLM = {
     m.name: m
     for m in (
-        LlmModel("qwen2.5-1.5b-awq", 1.2 * GB, 28 * KIB, "config.json: 28 layers, 2 heads of 128; INT4"),
-        LlmModel("qwen2.5-7b-awq", 5.5 * GB, 56 * KIB, "config.json: 28 layers, 4 heads of 128; INT4"),
-        LlmModel("llama-3.1-8b-awq", 5.7 * GB, 128 * KIB, "config.json: 32 layers, 8 heads of 128; INT4"),
-        LlmModel("qwen3-4b-awq", 2.7 * GB, 144 * KIB, "config.json: 36 layers, 8 heads of 128; INT4"),
+        LlmModel(
+            "qwen2.5-1.5b-awq",
+            1.2 * GB,
+            28 * KIB,
+            "config.json: 28 layers, 2 heads of 128; INT4",
+            "Qwen/Qwen2.5-1.5B-Instruct-AWQ",
+        ),
+        LlmModel(
+            "qwen2.5-7b-awq",
+            5.5 * GB,
+            56 * KIB,
+            "config.json: 28 layers, 4 heads of 128; INT4",
+            "Qwen/Qwen2.5-7B-Instruct-AWQ",
+        ),
+        LlmModel(
+            "llama-3.1-8b-awq",
+            5.7 * GB,
+            128 * KIB,
+            "config.json: 32 layers, 8 heads of 128; INT4",
+            "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
+        ),
+        LlmModel(
+            "qwen3-4b-awq", 2.7 * GB, 144 * KIB, "config.json: 36 layers, 8 heads of 128; INT4", "Qwen/Qwen3-4B-AWQ"
+        ),
     )
 }
 TTS = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from budget.activity import overload
 from budget.devices import DEVICES, Device, cost, machine
+from budget.external import Server
 from budget.memory import GUARD
 from budget.model_sizes import ASR, CONTEXT_CUDA, LLM, PROCESSES, TTS, WORKSPACE_LLM, AsrModel, LlmModel, TtsModel
 from budget.twin import Talk, Target, capacity, latency
@@ -67,6 +68,8 @@ class Plan:
     """Forecast with the calls spread over the cards (seconds); infinite where they don't fit."""
     own: float | None
     rent: float | None
+    server: Server
+    """The language model's own server on each card: its weights, work and context, and the calls' caches."""
 
     @property
     def fits(self) -> bool:
@@ -102,6 +105,7 @@ def plan(wish: Wish) -> Plan:
         p95,
         own=None if own is None else cards * own,
         rent=None if rent is None else cards * rent,
+        server=_server(wish, llm, device, math.ceil(share / device.cards)),
     )
 
 
@@ -112,6 +116,13 @@ def _lines(asr: AsrModel, llm: LlmModel, tts: TtsModel) -> tuple[Line, ...]:
         Line(f"voice ({tts.name})", tts.weights + tts.workspace, tts.published),
         Line("CUDA contexts", PROCESSES * CONTEXT_CUDA, "300-600 MB a process"),
     )
+
+
+def _server(wish: Wish, llm: LlmModel, device: Device, calls: int) -> Server:
+    """For so many calls on one card; rounded up to whole hundredths of the card, since it gets no less."""
+    needs = llm.weights + WORKSPACE_LLM + CONTEXT_CUDA + llm.cache * wish.context * calls
+    card = device.memory / device.cards
+    return Server(llm.repository, math.ceil(100 * needs / card) / 100 * card, card, wish.context, calls)
 
 
 def _talk(activity: float) -> Talk:

@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from budget.head_start import HeadStart
 from budget.work import Urgency
 
 
@@ -84,8 +85,6 @@ class Talk:
     answer_spread: float = 0.5
     thinks: tuple[float, float] = (0.5, 2.0)
     waits: tuple[tuple[float, float], ...] = ((0.77, 0.2), (0.2, 0.65), (0.03, 1.5))
-    head_start: float = 0.25
-    """The answer is begun so long before the silence is long enough."""
     notices: float = 0.08
     """The final transcript is asked for so long after the last speech."""
     playout: float = 0.03
@@ -147,6 +146,7 @@ class Simulation:
         self._calls = calls
         self._random = random.Random(seed)
         self._drawn = self._random.random()
+        self._head_start = HeadStart()
         self._now = 0.0
         self._order = itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -212,14 +212,15 @@ class Simulation:
         self._after(self._talk.notices, lambda: self._ask(self._cost.judge, Urgency.FIRST_AUDIO, lambda: None))
 
         def judged() -> None:
-            begin = max(self._now, turn.speech_end + turn.wait - self._talk.head_start)
-            self._at(begin, lambda: self._ask(self._cost.first_words, Urgency.FIRST_AUDIO, worded))
+            turn.begun = max(self._now, turn.speech_end + turn.wait - self._head_start.seconds)
+            self._at(turn.begun, lambda: self._ask(self._cost.first_words, Urgency.FIRST_AUDIO, worded))
 
         def worded() -> None:
             self._ask(self._cost.first_clause, Urgency.FIRST_AUDIO, lambda: self._audible(turn))
             self._ask(self._cost.more_words, Urgency.CONTINUATION, lambda: None)
 
     def _audible(self, turn: "_Turn") -> None:
+        self._head_start.seen(self._now - turn.begun)
         heard = max(self._now, turn.speech_end + turn.wait) + self._talk.playout
         if turn.speech_end >= self._counts_from:
             self.latencies.append(heard - turn.speech_end)
@@ -298,6 +299,8 @@ class Simulation:
 class _Turn:
     speech_end: float
     wait: float = 0.0
+    begun: float = 0.0
+    """When its answer was begun."""
     partial_at: float = 0.0
     partial_runs: bool = False
 

@@ -27,10 +27,10 @@ class UnitCosts:
     clause: float
 
 
-CONTENTION = 1.15
+CONTENTION = 1.25
 """Beside others a piece takes longer than its share of the cores says: caches and memory are shared too.
 
-Fitted on two cores to measured p95 of 4, 5 and 6 calls: 752, 818 and 1,019 ms on average.
+Fitted on two cores to measured p95 of 4, 5 and 6 calls: 746, 818 and 918 ms on average, 761, 817 and 864 simulated.
 """
 LONGER = 1.3
 """A final decode has more to do than the clip that is measured: up to eight seconds, and pauses inside a turn."""

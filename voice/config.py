@@ -17,6 +17,8 @@ from vad.turn_end import EndpointRule
 from voice.session import APOLOGY, FILLER, CallSettings
 
 Seconds = Annotated[float, Field(gt=0)]
+_LEAST_PROMPT, _SPARE_TOKENS = 256, 64
+"""Of a call's context: what the conversation needs at least, and what a count of tokens may be wrong by."""
 
 
 class _Section(BaseModel):
@@ -37,6 +39,7 @@ class AsrConfig(_Section):
 
     model: str = Field("whisper-base", description="a model of the catalogue (`halfsecond models list`)")
     path: Path | None = Field(None, description="folder of a CTranslate2 Whisper model; wins over `model`")
+    smaller: str = Field("", description="a smaller model of the catalogue, for when answers get late; none: empty")
     language: str = Field("en", description='what callers speak: a code such as "en" or "zh", or "auto"')
     threads: int = Field(0, ge=0, le=64, description="CPU threads of one decode; 0: measured")
     device: Literal["cpu", "cuda"] = Field("cpu", description="cuda needs the gpu extra")
@@ -50,6 +53,7 @@ class LlmConfig(_Section):
     path: Path | None = Field(None, description="a GGUF file; wins over `model`")
     base_url: str = Field("", description="e.g. http://127.0.0.1:8000/v1 of vLLM, SGLang or llama-server")
     api_key: SecretStr = Field(SecretStr(""), description="key for `base_url`")
+    card_memory: float = Field(0, ge=0, le=1000, description="GB of our card that `base_url`'s server takes; 0: none")
     timeout: Seconds = Field(20.0, description="seconds without a token after which a server counts as failed")
     context: int = Field(1024, ge=512, le=131072, description="tokens of context for each call")
     threads: int = Field(0, ge=0, le=64, description="CPU threads of reading and answering; 0: measured")
@@ -175,7 +179,7 @@ class Settings(BaseSettings):
                 unsure=self.vad.unsure,
                 longest=self.vad.longest,
             ),
-            prompt_tokens=max(256, self.llm.context - self.llm.max_tokens - 64),
+            prompt_tokens=self.llm.context - self.llm.max_tokens - _SPARE_TOKENS,
             target=self.call.target,
             idle_timeout=self.call.idle_timeout,
             max_duration=self.call.max_duration,
@@ -194,7 +198,28 @@ def load_settings(file: Path | None, flags: Any = None, **values: Any) -> Settin
         settings: Settings = bound(_cli_settings_source=flags, **values)
     except ValueError as error:
         raise ConfigError(_readable(error)) from error
+    if wrong := contradictions(settings):
+        raise ConfigError("the configuration contradicts itself:\n  " + "\n  ".join(wrong))
     return settings
+
+
+def contradictions(settings: Settings) -> list[str]:
+    """What no service could do: each pair of settings that can't both hold, and what to change."""
+    asr, llm, vad, call, admission = settings.asr, settings.llm, settings.vad, settings.call, settings.admission
+    found = {
+        "llm.engine is openai, but llm.base_url names no server": llm.engine == "openai" and not llm.base_url,
+        "llm.card_memory is for a server, but llm.engine is llama": llm.engine == "llama" and llm.card_memory > 0,
+        "llm.gpu_layers is for llama.cpp, but llm.engine is openai": llm.engine == "openai" and llm.gpu_layers > 0,
+        f"llm.max_tokens {llm.max_tokens} leaves less than {_LEAST_PROMPT} tokens of llm.context {llm.context} for the "
+        "conversation": llm.max_tokens + _SPARE_TOKENS + _LEAST_PROMPT > llm.context,
+        "vad.shortest, vad.unsure and vad.longest must not fall": not vad.shortest <= vad.unsure <= vad.longest,
+        f"admission.reserved {admission.reserved} keeps all of call.max_calls {call.max_calls} for calls with "
+        "priority: nobody else could call": admission.reserved >= call.max_calls,
+        f"admission.capacity {admission.capacity} is more than call.max_calls {call.max_calls}": admission.capacity
+        > call.max_calls,
+        "asr.smaller is asr.model: name a smaller one, or none": bool(asr.smaller) and asr.smaller == asr.model,
+    }
+    return [text for text, holds in found.items() if holds]
 
 
 def _readable(error: ValueError) -> str:

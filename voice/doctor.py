@@ -12,7 +12,7 @@ from voice.calibrate import Calibration, measure, processor, save, with_threads
 from voice.catalogue import verify
 from voice.config import Settings, check_exposure
 from voice.models_command import needed
-from voice.reservations import ledger
+from voice.reservations import ledger, server
 
 _FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni")
 
@@ -29,6 +29,9 @@ def run(settings: Settings) -> int:
         return 1
     console.print(f"models     {', '.join(model.name for model in needed(settings))}: all there and good")
     console.print(memory, highlight=False)
+    if (beside := server(settings)) is not None:
+        console.print("start the language model's server within its share of the card; one of:", highlight=False)
+        console.print(f"  {beside.vllm()}\n  {beside.sglang()}", highlight=False, soft_wrap=True)
     with console.status("measuring") as status:
         found = asyncio.run(measure(settings, lambda text: status.update(f"measuring: {text}")))
     save(found, settings)

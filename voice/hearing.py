@@ -221,7 +221,8 @@ class Hearing:
         self._tasks.create_task(self._decode(job, urgency))
 
     async def _decode(self, job: DecodeJob, urgency: Urgency) -> None:
-        request = DecodeRequest(job.pcm, self.language, job.speech_seconds, job.final, job.want_words)
+        smaller = self._effort().smaller
+        request = DecodeRequest(job.pcm, self.language, job.speech_seconds, job.final, job.want_words, smaller)
         self._decoding += 1
         try:
             self._post(Decoded(job, await self._recognizer.decode(request, urgency)))

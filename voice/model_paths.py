@@ -11,6 +11,11 @@ def whisper_folder(settings: Settings) -> Path:
     return settings.asr.path or CATALOGUE.folder(settings.asr.model, settings.models.directory)
 
 
+def smaller_whisper_folder(settings: Settings) -> Path:
+    """The smaller recogniser's folder."""
+    return CATALOGUE.folder(settings.asr.smaller, settings.models.directory)
+
+
 def llama_file(settings: Settings) -> Path:
     """The embedded language model's GGUF file."""
     return settings.llm.path or CATALOGUE.file(settings.llm.model, settings.models.directory)

@@ -37,6 +37,8 @@ def run(action: str, names: Sequence[str], settings: Settings) -> int:
 def needed(settings: Settings) -> list[Model]:
     """The models that `serve` loads with these settings; those with a path of their own are not pulled."""
     names = [] if settings.asr.path else [settings.asr.model]
+    if settings.asr.smaller:
+        names.append(settings.asr.smaller)
     if settings.llm.engine == "llama" and not settings.llm.path:
         names.append(settings.llm.model)
     if settings.vad.turn_end == "meaning" and not settings.vad.path:

@@ -123,8 +123,8 @@ def _planned(options: argparse.Namespace, console: Console) -> list[Planned]:
 def _here(console: Console) -> Planned:
     """This machine with the configured models, whose memory is shown as it was found."""
     from budget.unit_costs import TALK, twin
-    from voice.app import engines
     from voice.config import load_settings
+    from voice.loading import engines
     from voice.reservations import ledger
     from voice.unit_costs import measure
 
@@ -158,6 +158,9 @@ def _for_gpu(options: argparse.Namespace, console: Console) -> list[dict[str, An
         with console.status(f"simulating {calls} calls"):
             one = plan(wish)
         console.print(_gpu_table(one))
+        if one.fits:
+            console.print("the language model's server on each card, kept to its share; one of:", highlight=False)
+            console.print(f"  {one.server.vllm()}\n  {one.server.sglang()}", highlight=False, soft_wrap=True)
         found.append(_gpu_figures(one))
     return found
 
@@ -173,6 +176,7 @@ def _gpu_figures(one: Plan) -> dict[str, Any]:
         "p95_ms": None if math.isinf(one.p95) else round(one.p95 * 1000),
         "yuan_a_month_owned": None if one.own is None else round(one.own),
         "yuan_a_month_rented": None if one.rent is None else round(one.rent),
+        "llm_server": {"share": one.server.share, "vllm": one.server.vllm(), "sglang": one.server.sglang()},
         "rests_on": f"published: {DEVICES[one.wish.gpu].published}",
     }
 

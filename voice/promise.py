@@ -11,7 +11,7 @@ from dataclasses import replace
 import structlog
 
 from budget.admission import AdmissionController, Admitted, Asked, Conditions, Limits, Refused
-from budget.governor import Governor
+from budget.governor import Governor, ladder
 from budget.head_start import HeadStart
 from budget.heap import trim
 from budget.machine_memory import taken
@@ -43,7 +43,7 @@ class Promise:
         own = settings.admission
         quota = Quota(own.calls_a_key, own.starts_a_minute, own.burst)
         self.ledger = ledger
-        self.governor = Governor()
+        self.governor = Governor(ladder=ladder(smaller=bool(settings.asr.smaller)))
         self.admission = AdmissionController(
             Limits(settings.call.max_calls, own.reserved, quota), capacity=own.capacity or capacity
         )
@@ -102,7 +102,7 @@ class Promise:
         """Compare with what was promised; what a long speech left free in the heap must not keep callers out."""
         over: list[str] = []
         for device in self.ledger.devices:
-            promised, taken = self.ledger.promised(device.name), self._taken(device.name)
+            promised, taken = self.ledger.own(device.name), self._taken(device.name)
             if device.name == "cpu" and taken is not None and taken > promised and await asyncio.to_thread(self._trim):
                 taken = self._taken(device.name)
             self._observer.promise.memory(device.name, taken, promised)

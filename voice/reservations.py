@@ -5,14 +5,16 @@ programs and for each call (sockets, codecs, voice activity, audio on its way).
 """
 
 from asr import whisper
-from budget.machine_memory import card_memory, processor_memory, resident
+from budget.external import Server
+from budget.machine_memory import card, card_memory, processor_memory, resident
 from budget.memory import MB, Device, MemoryLedger, Reservation
+from budget.model_sizes import GB
 from llm import llama
 from tts import kokoro, piper
 from vad import smart_turn
 from voice.catalogue import CATALOGUE
 from voice.config import Settings
-from voice.model_paths import llama_file, piper_file, whisper_folder
+from voice.model_paths import llama_file, piper_file, smaller_whisper_folder, whisper_folder
 
 CARD = "cuda:0"
 _GROWS = 90 * MB
@@ -23,14 +25,19 @@ _A_CALL = 8 * MB
 
 def reservations(settings: Settings) -> list[Reservation]:
     """The plan. Raises `ModelError` where a file that it is reckoned from is missing."""
-    card = CARD if settings.asr.device == "cuda" else "cpu"
+    hears = CARD if settings.asr.device == "cuda" else "cpu"
     plan = [
         Reservation("service", "cpu", resident(), _GROWS, _A_CALL),
-        whisper.reservation(whisper_folder(settings), device=card),
+        whisper.reservation(whisper_folder(settings), device=hears),
     ]
+    if settings.asr.smaller:
+        smaller = smaller_whisper_folder(settings)
+        plan.append(whisper.reservation(smaller, device=hears, engine="smaller"))
     if settings.llm.engine == "llama":
         where = CARD if settings.llm.gpu_layers else "cpu"
         plan.append(llama.reservation(llama_file(settings), context=settings.llm.context, device=where))
+    elif settings.llm.card_memory:
+        plan.append(Reservation("llm server", CARD, _server_bytes(settings), 0, external=True))
     if settings.tts.engine == "kokoro":
         folder = settings.tts.path or CATALOGUE.folder("kokoro", settings.models.directory)
         plan.append(kokoro.reservation(folder / "kokoro.onnx"))
@@ -45,7 +52,21 @@ def reservations(settings: Settings) -> list[Reservation]:
 def ledger(settings: Settings) -> MemoryLedger:
     """The ledger for these settings on this machine. Raises `ReservationError` if the plan does not fit."""
     devices: list[Device] = [processor_memory()]
-    if settings.asr.device == "cuda" or settings.llm.gpu_layers:
-        card = card_memory()
-        devices += [card] if card is not None else []
-    return MemoryLedger(devices, reservations(settings), calls=settings.call.max_calls)
+    plan = reservations(settings)
+    if any(one.device == CARD for one in plan):
+        found = card_memory(server=_server_bytes(settings))
+        devices += [found] if found is not None else []
+    return MemoryLedger(devices, plan, calls=settings.call.max_calls)
+
+
+def server(settings: Settings) -> Server | None:
+    """The language model's own server on our card, and its share of it; None if there is none, or no card."""
+    found = card() if settings.llm.card_memory else None
+    if found is None:
+        return None
+    llm, calls = settings.llm, settings.call.max_calls
+    return Server(llm.model, _server_bytes(settings), found.total, llm.context, calls)
+
+
+def _server_bytes(settings: Settings) -> int:
+    return int(settings.llm.card_memory * GB)

@@ -10,10 +10,11 @@ from aiohttp import web
 from budget.errors import HalfsecondError, leaf_errors
 from budget.memory import MB, MemoryLedger
 from budget.work import Work
-from voice.app import Service, engines
+from voice.app import Service
 from voice.config import Settings, check_exposure
 from voice.forecast import Forecast
 from voice.http import build
+from voice.loading import engines
 from voice.observe import Observer, set_up_log
 from voice.promise import Promise
 from voice.reservations import ledger

@@ -33,7 +33,7 @@ class Nvml:
         return index
 
     def nvmlDeviceGetMemoryInfo(self, card: int) -> SimpleNamespace:  # noqa: N802
-        return SimpleNamespace(free=20_000_000_000)
+        return SimpleNamespace(total=24_000_000_000, free=20_000_000_000)
 
     def nvmlDeviceGetComputeRunningProcesses(self, card: int) -> list[SimpleNamespace]:  # noqa: N802
         return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.processes]
@@ -71,3 +71,9 @@ def test_without_nvml_there_is_no_card(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken("cuda:0") is None
     assert card_memory() is None
     assert (taken() or 0) > 1_000_000
+
+
+def test_what_the_language_models_server_holds_already_is_promised_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, Nvml([]))
+    totals = [getattr(card_memory(server=int(held)), "total", None) for held in (0, 3e9, 10e9)]
+    assert totals == [20_000_000_000, 23_000_000_000, 24_000_000_000]

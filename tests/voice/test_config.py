@@ -38,6 +38,32 @@ def test_a_wrong_setting_is_named(tmp_path: Path, text: str, named: str) -> None
         load_settings(file)
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('[llm]\nengine = "openai"', "llm.base_url"),
+        ("[llm]\ncard_memory = 8.0", "llm.card_memory"),
+        ('[llm]\nengine = "openai"\nbase_url = "http://127.0.0.1:8000/v1"\ngpu_layers = 9', "llm.gpu_layers"),
+        ("[llm]\nmax_tokens = 900", "llm.max_tokens 900"),
+        ("[vad]\nshortest = 1.0", "vad.shortest"),
+        ("[admission]\nreserved = 4", "admission.reserved 4"),
+        ("[admission]\ncapacity = 5", "admission.capacity 5"),
+        ('[asr]\nsmaller = "whisper-base"', "asr.smaller"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_and_named(tmp_path: Path, text: str, named: str) -> None:
+    file = tmp_path / "halfsecond.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=named):
+        load_settings(file)
+
+
+def test_all_contradictions_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
+        load_settings(None, admission={"reserved": 9, "capacity": 9})
+    assert "admission.reserved" in str(error.value) and "admission.capacity" in str(error.value)
+
+
 def test_a_missing_file_is_said() -> None:
     with pytest.raises(ConfigError, match="no configuration file"):
         load_settings(Path("/nowhere/halfsecond.toml"))

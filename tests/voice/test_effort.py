@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from budget.governor import LADDER, Effort
+from budget.governor import LADDER, Effort, ladder
 from tests.voice.fakes import FakeChat, FakeSynthesizer, Scene, ScriptedLeg
 from transport.leg import TurnMeasured
 from tts.clauses import ClauseLimits, ClauseSplitter, first_clause
@@ -36,6 +36,18 @@ def test_partials_are_rarer(run_virtual: Callable) -> None:
     rarer, _ = talk(run_virtual, Effort(speculate=False, partial_interval=4.0))
     partials = [sum(not request.final for request in one.recognizer.requests) for one in (usual, rarer)]
     assert partials[0] > partials[1] >= 1
+
+
+def test_the_smaller_recogniser_is_asked(run_virtual: Callable) -> None:
+    for smaller in (False, True):
+        scene, _ = talk(run_virtual, Effort(smaller=smaller))
+        assert {request.smaller for request in scene.recognizer.requests} == {smaller}
+
+
+def test_it_is_a_step_only_where_there_is_one() -> None:
+    assert not any(step.effort.smaller for step in LADDER)
+    names = [step.name for step in ladder(smaller=True)]
+    assert names.index("partials rarer") < names.index("smaller recogniser") < names.index("first clause shorter")
 
 
 def test_replies_are_shorter(run_virtual: Callable) -> None:
