@@ -12,7 +12,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 from budget.twin import Talk, Target, capacity
-from budget.unit_costs import TALK, UnitCosts, twin
+from budget.unit_costs import TALK, CoresUsed, UnitCosts, twin
 
 _CHANGED = 0.1
 """The twin is asked again when something is so much more or less, in parts of it."""
@@ -64,21 +64,25 @@ def talking(share: float | None) -> Talk:
     return replace(TALK, answer=TALK.answer * stretch, thinks=(shortest * stretch, longest * stretch))
 
 
-def carries(costs: UnitCosts, now: Circumstances, target: Target, *, most: int) -> int:
+_ONE_EACH = CoresUsed()
+
+
+def carries(costs: UnitCosts, now: Circumstances, target: Target, *, most: int, used: CoresUsed = _ONE_EACH) -> int:
     """Calls, up to `most`, of which the target's share is answered in time; 0 if not even one call's."""
-    machine, cost = twin(slower(costs, now), now.cores)
+    machine, cost = twin(slower(costs, now), now.cores, used)
     return capacity(machine, cost, talking(now.talks), target, most=most)
 
 
-def question(costs: UnitCosts, now: Circumstances, target: Target, *, most: int) -> str:
+def question(costs: UnitCosts, now: Circumstances, target: Target, *, most: int, used: CoresUsed = _ONE_EACH) -> str:
     """The same, asked of the program: a line for its input."""
-    return json.dumps({"costs": asdict(costs), "now": asdict(now), "target": asdict(target), "most": most})
+    plain = {"costs": asdict(costs), "now": asdict(now), "target": asdict(target), "used": asdict(used)}
+    return json.dumps({**plain, "most": most})
 
 
 def answer(asked: Mapping[str, Any]) -> int:
     """The program's answer."""
     costs, now, target = UnitCosts(**asked["costs"]), Circumstances(**asked["now"]), Target(**asked["target"])
-    return carries(costs, now, target, most=asked["most"])
+    return carries(costs, now, target, most=asked["most"], used=CoresUsed(**asked["used"]))
 
 
 if __name__ == "__main__":

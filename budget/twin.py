@@ -33,6 +33,7 @@ class Piece:
 class Engine:
     """`workers` pieces at once; up to `batch` waiting ones as one, each further adding `each` of its time.
 
+    A piece keeps `cores` of them busy.
     `background`: partials have a worker of their own, on cores nobody else wants (`asr.background`).
     """
 
@@ -40,6 +41,7 @@ class Engine:
     workers: int = 1
     batch: int = 1
     each: float = 0.2
+    cores: float = 1.0
     background: bool = False
 
 
@@ -115,6 +117,7 @@ class _Running:
     jobs: list[_Job]
     left: float
     """Seconds of its work still to do, at full speed."""
+    cores: float
     background: bool
 
 
@@ -245,15 +248,20 @@ class Simulation:
                 jobs = [heapq.heappop(waiting)[2] for _ in range(min(engine.batch, len(waiting)))]
                 longest = max(job.left for job in jobs)
                 background = all(job.background for job in jobs)
-                running.append(_Running(jobs, longest * (1 + engine.each * (len(jobs) - 1)), background))
+                length = longest * (1 + engine.each * (len(jobs) - 1))
+                running.append(_Running(jobs, length, engine.cores, background))
 
     def _speeds(self) -> tuple[float, float]:
         """Of work that somebody waits for, and of that in the background; 1: on a core of its own."""
         cores = max(0.05, self._machine.cores - self._machine.media * self._calls)
-        behind = sum(one.background for running in self._running.values() for one in running)
-        ahead = self._running_count() - behind
+        behind, ahead = self._wanted(background=True), self._wanted(background=False)
         left = max(cores - ahead, _BACKGROUND_SHARE * min(cores, ahead)) if behind else 0.0
         return min(1.0, (cores - left) / max(1, ahead)), min(1.0, left / max(1, behind))
+
+    def _wanted(self, *, background: bool) -> float:
+        """Cores that the running pieces of one kind would keep busy."""
+        every = (one for running in self._running.values() for one in running)
+        return sum(one.cores for one in every if one.background is background)
 
     def _busy(self, cores: float) -> bool:
         """Whether so many pieces run."""
@@ -274,7 +282,7 @@ class Simulation:
         for running in self._running.values():
             for one in running:
                 one.left -= seconds * speeds[one.background]
-                self.busy += seconds * speeds[one.background]
+                self.busy += seconds * speeds[one.background] * one.cores
         self._now = at
 
     def _finish(self) -> None:

@@ -3,7 +3,7 @@
 A load test with one call measures the same better (`budget.measured`); this needs no caller.
 """
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from budget.measured import ENGINES
 from budget.twin import Cost, Machine, Piece, Talk
@@ -27,10 +27,20 @@ class UnitCosts:
     clause: float
 
 
-CONTENTION = 1.25
+@dataclass(frozen=True)
+class CoresUsed:
+    """Cores that a piece of each engine keeps busy on the average: more than one where it has several threads."""
+
+    asr: float = 1.0
+    llm: float = 1.0
+    tts: float = 1.0
+
+
+CONTENTION = 1.15
 """Beside others a piece takes longer than its share of the cores says: caches and memory are shared too.
 
-Fitted on two cores to measured p95 of 4, 5 and 6 calls: 746, 818 and 918 ms on average, 761, 817 and 864 simulated.
+Fitted on two cores to p95 at 4, 5 and 6 calls. Measured: 746, 818 and 918 ms on average; simulated with one thread
+of the voice 710, 767 and 791, with two 818, 884 and 974. On another machine 4 calls: 891 and 918.
 """
 LONGER = 1.3
 """A final decode has more to do than the clip that is measured: up to eight seconds, and pauses inside a turn."""
@@ -45,7 +55,10 @@ TALK = Talk(
 """Callers who are new to the service, as the dialogue script of the load tester has them; waits were measured."""
 
 
-def twin(costs: UnitCosts, cores: float) -> tuple[Machine, Cost]:
+_ONE_EACH = CoresUsed()
+
+
+def twin(costs: UnitCosts, cores: float, used: CoresUsed = _ONE_EACH) -> tuple[Machine, Cost]:
     """The machine and the pieces of a turn, for `budget.twin`."""
     costs = UnitCosts(*(CONTENTION * seconds for seconds in astuple(costs)))
     cost = Cost(
@@ -58,4 +71,5 @@ def twin(costs: UnitCosts, cores: float) -> tuple[Machine, Cost]:
         more_words=Piece("llm", costs.more_words),
         more_clauses=Piece("tts", costs.clause),
     )
-    return Machine(cores, ENGINES, media=MEDIA), cost
+    engines = tuple(replace(engine, cores=getattr(used, engine.name, 1.0)) for engine in ENGINES)
+    return Machine(cores, engines, media=MEDIA), cost

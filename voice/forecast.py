@@ -18,9 +18,9 @@ from budget.errors import HalfsecondError
 from budget.processors import CoreMeter, cores
 from budget.scheduler import QueueFull
 from budget.twin import Target
-from budget.unit_costs import UnitCosts
+from budget.unit_costs import CoresUsed, UnitCosts
 from budget.work import Work
-from voice.calibrate import calibrated, machine
+from voice.calibrate import calibrated, cores_used, machine
 from voice.config import Settings
 from voice.engines import Engines
 from voice.unit_costs import Probe, best_known, measure, probe
@@ -62,6 +62,7 @@ class Forecast:
         engines: Engines,
         work: Work,
         costs: UnitCosts,
+        used: CoresUsed,
         *,
         timed: Callable[..., Awaitable[Probe]] = probe,
         left: Callable[[float], float] | None = None,
@@ -69,6 +70,7 @@ class Forecast:
     ) -> None:
         self._settings, self._engines, self._work, self._costs = settings, engines, work, costs
         self._timed, self._left, self._twin = timed, left or CoreMeter().left, ask
+        self._used = used
         self._target = Target(seconds=settings.call.target)
         self._known = Circumstances(float(cores()))
         """What the last answer was for."""
@@ -77,18 +79,17 @@ class Forecast:
     @classmethod
     async def measured(cls, settings: Settings, engines: Engines, work: Work) -> "Forecast":
         """Time each kind of work: some two seconds. Raises what the engines raise."""
-        found, used = await measure(engines), await calibrated(settings)
-        name = f"{machine(settings)}; threads {used.asr.threads}, {used.llm.threads}, {used.tts.threads}"
+        found, own = await measure(engines), await calibrated(settings)
+        name = f"{machine(settings)}; threads {own.asr.threads}, {own.llm.threads}, {own.tts.threads}"
         costs = best_known(found, name, settings.models.directory / "unit_costs.json")
-        return cls(settings, engines, work, costs)
+        return cls(settings, engines, work, costs, cores_used(own))
 
     async def first(self) -> int:
         """How many calls are answered in time, one at least; told in the log."""
-        calls = await asyncio.to_thread(
-            carries, self._costs, self._known, self._target, most=self._settings.call.max_calls
-        )
+        most = self._settings.call.max_calls
+        calls = await asyncio.to_thread(carries, self._costs, self._known, self._target, most=most, used=self._used)
         milliseconds = {f"{name}_ms": round(seconds * 1000) for name, seconds in vars(self._costs).items()}
-        log.info("capacity", calls=calls, at_most=self._settings.call.max_calls, **milliseconds)
+        log.info("capacity", calls=calls, at_most=most, **milliseconds)
         if calls < 1:
             log.warning(
                 "too slow for one call", target=self._target.seconds, advice="smaller models, or a later target"
@@ -128,7 +129,8 @@ class Forecast:
         return Circumstances(self._left(at), slow["asr"], slow["llm"], slow["tts"], talks)
 
     def _question(self, now: Circumstances) -> str:
-        return question(self._costs, now, self._target, most=self._settings.call.max_calls)
+        most = self._settings.call.max_calls
+        return question(self._costs, now, self._target, most=most, used=self._used)
 
     async def _quiet(self) -> bool:
         """Wait for a moment in which no engine works; False if there was none."""

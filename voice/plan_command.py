@@ -123,6 +123,7 @@ def _planned(options: argparse.Namespace, console: Console) -> list[Planned]:
 def _here(console: Console) -> Planned:
     """This machine with the configured models, whose memory is shown as it was found."""
     from budget.unit_costs import TALK, twin
+    from voice.calibrate import calibrated, cores_used
     from voice.config import load_settings
     from voice.loading import engines
     from voice.reservations import ledger
@@ -133,7 +134,7 @@ def _here(console: Console) -> Planned:
 
     async def timed() -> tuple[Machine, Cost]:
         async with engines(settings, memory) as ready:
-            return twin(await measure(ready), float(cores()))
+            return twin(await measure(ready), float(cores()), cores_used(await calibrated(settings)))
 
     found = asyncio.run(timed())
     console.print(memory.table(), highlight=False)

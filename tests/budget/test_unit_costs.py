@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from budget.twin import Target, capacity
-from budget.unit_costs import TALK, UnitCosts, twin
+from budget.unit_costs import TALK, CoresUsed, UnitCosts, twin
 
 TWO_CORES = UnitCosts(
     decode=0.13, judge=0.045, ahead=0.02, first_words=0.078, more_words=0.1, first_clause=0.065, clause=0.16
 )
 
 
-def carries(costs: UnitCosts, cores: float) -> int:
-    machine, cost = twin(costs, cores)
+def carries(costs: UnitCosts, cores: float, used: CoresUsed = CoresUsed()) -> int:  # noqa: B008
+    machine, cost = twin(costs, cores, used)
     return capacity(machine, cost, TALK, Target(), most=16)
 
 
@@ -22,6 +22,10 @@ def test_two_cores_carry_some_calls() -> None:
 def test_a_slower_machine_carries_fewer_and_more_cores_more() -> None:
     slower = replace(TWO_CORES, **{name: 2 * seconds for name, seconds in vars(TWO_CORES).items()})
     assert carries(slower, 2.0) < carries(TWO_CORES, 2.0) <= carries(TWO_CORES, 4.0)
+
+
+def test_pieces_on_two_threads_leave_fewer_cores_for_others() -> None:
+    assert carries(TWO_CORES, 4.0, CoresUsed(llm=1.6, tts=1.6)) < carries(TWO_CORES, 4.0)
 
 
 def test_a_machine_that_can_t_answer_one_call_in_time_carries_none() -> None:

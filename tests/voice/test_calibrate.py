@@ -4,8 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from voice.calibrate import Calibration, Timing, best_time, candidates, choose, load, machine, save, with_threads
-from voice.config import AsrConfig, LlmConfig, ModelsConfig, Settings
+from voice.calibrate import (
+    Calibration,
+    Timing,
+    best_time,
+    candidates,
+    choose,
+    cores_used,
+    load,
+    machine,
+    save,
+    with_threads,
+)
+from voice.config import AsrConfig, LlmConfig, ModelsConfig, Settings, TtsConfig
 
 
 def timings(*seconds: float) -> list[Timing]:
@@ -39,6 +50,15 @@ def test_measured_counts_fill_in_where_the_operator_named_none(tmp_path: Path) -
     settings = Settings(models=ModelsConfig(directory=tmp_path), llm=LlmConfig(threads=3))
     used = with_threads(settings, Calibration("", tuple(timings(0.2, 0.1))))
     assert (used.asr.threads, used.llm.threads, used.tts.threads) == (2, 3, 1)
+
+
+def test_threads_keep_as_many_cores_busy_as_they_save_time(tmp_path: Path) -> None:
+    settings = Settings(models=ModelsConfig(directory=tmp_path), asr=AsrConfig(threads=2), llm=LlmConfig(threads=3))
+    settings = settings.model_copy(update={"tts": TtsConfig(threads=1)})
+    save(Calibration(machine(settings), tuple(timings(0.3, 0.2))), settings)
+    used = cores_used(settings)
+    assert used.asr == pytest.approx(1.5)
+    assert (used.llm, used.tts) == (3.0, 1.0), "what was not measured is taken to use all"
 
 
 async def test_short_work_is_run_more_often_than_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from budget.admission import AdmissionController, Admitted, Asked, Conditions, Limits
 from budget.errors import ConfigError
-from budget.unit_costs import UnitCosts
+from budget.unit_costs import CoresUsed, UnitCosts
 from budget.work import Work
 from tests.voice.fakes import FakeRecognizer
 from voice.config import load_settings
@@ -49,6 +49,7 @@ class Machine:
             engines,  # type: ignore[arg-type]
             self.work,
             COSTS,
+            CoresUsed(),
             timed=self.timed,
             left=lambda now: self.cores,
             ask=self.ask,
