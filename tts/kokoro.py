@@ -1,24 +1,22 @@
-"""Kokoro-82M through onnxruntime, with all its voices.
+"""Kokoro-82M with all its voices: text to phonemes and tokens, which a `KokoroModel` speaks.
 
 A voice file is float32 (510, 1, 256): the style vector for each number of tokens. The first letter
 of a voice's name is its language. Phonemes: espeak's (from the GPL worker process, mapped to
 Kokoro's alphabet as misaki does) for most languages, misaki's Mandarin for `z` voices.
 """
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
-import onnxruntime
 
 from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
-from budget.memory import MB, Reservation
-from budget.scheduler import QueueFull, Scheduler
-from budget.work import Urgency
-from tts.piper import PiperProcess
+from tts.piper import phonemizer
 from tts.speech import Pcm, Voice
 
 _MOST_TOKENS = 509
@@ -55,33 +53,55 @@ _AMERICAN = {"oʊ": "O", "ɜːɹ": "ɜɹ", "ɜː": "ɜɹ", "ɪə": "iə", "ɚ": 
 _BRITISH = {"əʊ": "Q", "eə": "ɛː", "iə": "ɪə", "ɐ": "ə"}
 
 
-def reservation(model: Path) -> Reservation:
-    """What the model and its phonemiser (the Piper program without a voice) will hold."""
-    stored = model.stat().st_size
-    return Reservation("kokoro", "cpu", stored + 120 * MB, 8 * stored)
+@dataclass(frozen=True)
+class Style:
+    """A voice by its name, and its speed (1.0 = normal)."""
+
+    name: str
+    speed: float
+
+
+class Styles:
+    """The voices in a folder. Raises `ModelError` if there are none."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.names = tuple(sorted(path.stem for path in directory.glob("*.bin")))
+        if not self.names:
+            raise ModelError(f"no Kokoro voices in {directory}; run `halfsecond models pull kokoro`")
+        self._known: dict[str, Pcm] = {}
+
+    def vector(self, name: str, tokens: int) -> Pcm:
+        """The style of a voice for so many tokens: float32 (256,)."""
+        if name not in self._known:
+            self._known[name] = np.fromfile(self._directory / f"{name}.bin", np.float32).reshape(-1, 256)
+        vector: Pcm = self._known[name][tokens - 1]
+        return vector
+
+
+class KokoroModel(Protocol):
+    """Turns phonemes into sound; shared by all calls."""
+
+    async def speak(self, tokens: list[int], style: Style, deadline: float) -> Pcm:
+        """The audio (24 kHz) of up to 509 tokens, the earliest `deadline` (loop seconds) first.
+
+        Raises `EngineError`.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free everything."""
+        ...
 
 
 class KokoroSynthesizer:
-    """The shared model; clauses wait in the scheduler."""
+    """The shared model with its phonemiser (the Piper program without a voice)."""
 
     rate = 24_000
 
-    def __init__(self, model: Path, voices: Path, scheduler: Scheduler, *, threads: int = 2) -> None:
-        if not model.is_file() or not any(voices.glob("*.bin")):
-            raise ModelError(f"no Kokoro model at {model} with voices in {voices}; `halfsecond models pull kokoro`")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.enable_mem_pattern = False  # a plan would be kept for each length of text
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        inputs = {entry.name for entry in self._session.get_inputs()}
-        self._tokens_input = "input_ids" if "input_ids" in inputs else "tokens"
-        self._directory = voices
-        self._names = tuple(sorted(path.stem for path in voices.glob("*.bin")))
-        self._styles: dict[str, Pcm] = {}
-        self._scheduler = scheduler
-        self._phonemizer = PiperProcess(None)
+    def __init__(self, model: KokoroModel, styles: Styles) -> None:
+        self._model, self._names = model, styles.names
+        self._phonemizer = phonemizer()
 
     def voices(self) -> tuple[str, ...]:
         """See `Synthesizer`."""
@@ -92,11 +112,11 @@ class KokoroSynthesizer:
         name = self._name(voice)
         try:
             phonemes = await self._phonemes(text, name)
-            for start in range(0, len(phonemes), _MOST_TOKENS):
-                work = partial(self._synthesize, phonemes[start : start + _MOST_TOKENS], name, voice.speed)
-                yield await self._scheduler.run(work, Urgency.FIRST_AUDIO, deadline=deadline)
-        except (QueueFull, ConnectionError, OSError, ValueError) as error:
+        except (ConnectionError, OSError, ValueError) as error:
             raise EngineError(Stage.TTS, f"Kokoro: {error}", retryable=True) from error
+        tokens = [_VOCABULARY[p] for p in phonemes if p in _VOCABULARY]
+        for start in range(0, len(tokens), _MOST_TOKENS):
+            yield await self._model.speak(tokens[start : start + _MOST_TOKENS], Style(name, voice.speed), deadline)
 
     async def warm(self) -> None:
         """See `Synthesizer`."""
@@ -106,7 +126,7 @@ class KokoroSynthesizer:
     async def close(self) -> None:
         """See `Synthesizer`."""
         await self._phonemizer.close()
-        self._scheduler.close()
+        await self._model.close()
 
     def _name(self, voice: Voice) -> str:
         if voice.name in self._names:
@@ -116,29 +136,12 @@ class KokoroSynthesizer:
 
     async def _phonemes(self, text: str, name: str) -> str:
         if name.startswith("z"):
-            return await self._scheduler.run(partial(_mandarin, text), Urgency.FIRST_AUDIO)
+            return await asyncio.to_thread(_mandarin, text)
         request = {"phonemize": text, "language": LANGUAGES.get(name[0], "en-us")}
         sentences: list[str] = []
         async for header, _ in self._phonemizer.answers(request):
             sentences += header["phonemes"]
         return to_kokoro(" ".join(sentences), name[0])
-
-    def _synthesize(self, phonemes: str, name: str, speed: float) -> Pcm:
-        tokens = [_VOCABULARY[p] for p in phonemes if p in _VOCABULARY]
-        if not tokens:
-            return np.zeros(0, np.float32)
-        style = self._style(name)[len(tokens) - 1]
-        feed = {
-            self._tokens_input: np.array([[0, *tokens, 0]], np.int64),
-            "style": style.reshape(1, 256),
-            "speed": np.array([speed], np.float32),
-        }
-        return np.asarray(self._session.run(None, feed)[0], np.float32).ravel()
-
-    def _style(self, name: str) -> Pcm:
-        if name not in self._styles:
-            self._styles[name] = np.fromfile(self._directory / f"{name}.bin", np.float32).reshape(-1, 1, 256)
-        return self._styles[name]
 
 
 def to_kokoro(phonemes: str, letter: str) -> str:

@@ -1,186 +1,63 @@
-"""Piper in its own process, spoken to through pipes: it is GPL, so it is never imported here.
+"""Piper in its own process: it is GPL, so it is never imported here.
 
-The worker (`piper_worker.py`) takes one JSON line a request and answers with JSON headers and raw
-audio. If it dies it is started again and the clause is spoken from where it broke off, so the turn
-survives; a clause that fails twice is an `EngineError`.
+The worker (`piper_worker.py`) speaks with a voice, or without one turns text into phonemes for others.
 """
 
-import asyncio
-import contextlib
-import itertools
 import json
-import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import structlog
-
-from budget.deadline import Stage
-from budget.deadline_lock import DeadlineLock
-from budget.errors import EngineError, ModelError
+from budget.errors import ModelError
 from budget.memory import MB, Reservation
-from budget.work import Urgency, Work
+from budget.work import Work
 from tts.speech import Pcm, Voice
-
-log = structlog.get_logger(__name__)
-
-_Answer = tuple[dict[str, Any], bytes]
-"""A header and the bytes that it announces."""
-_Inboxes = dict[int, "asyncio.Queue[_Answer | None]"]
-"""Answers of one worker that were not taken yet, by request; None: it died."""
+from tts.worker import WorkerProcess
 
 _WORKER = Path(__file__).with_name("piper_worker.py")
-_MOST_BYTES = 1 << 20
-_URGENT = 0.05
-"""Seconds until its deadline at which a clause is one that the caller waits for."""
-_CHUNKS = 256
-"""Sentences of one clause that may wait to be taken: whoever takes them never waits, so these are more than any has."""
-_PATIENCE = 20.0
-"""Seconds without an answer after which the worker counts as dead."""
 
 
-def reservation(model: Path) -> Reservation:
+_CUDA = 500 * MB
+"""What the runtime takes of a card before any model is there."""
+
+
+def reservation(model: Path, *, device: str = "cpu") -> Reservation:
     """What the worker will hold: its programs, the voice, and what two clauses of 100 characters need at once.
 
-    Measured with a voice of 63 MB: 206 MB warm, 312-361 MB with those.
+    Measured with a voice of 63 MB on a processor: 206 MB warm, 312-361 MB with those.
     """
     stored = model.stat().st_size
-    return Reservation("piper", "cpu", stored + 80 * MB, int(3.6 * stored))
+    if device == "cpu":
+        return Reservation("piper", device, stored + 80 * MB, _work(model))
+    return Reservation("piper", device, stored, _CUDA + _work(model))
 
 
-class PiperProcess:
-    """The worker process and the pipe to it, restarted when it dies.
+def _work(model: Path) -> int:
+    return int(3.6 * model.stat().st_size)
 
-    Two requests at a time: one that somebody waits for, one whose audio is not due yet; a long clause of
-    one caller would else hold up the first words for another.
-    """
 
-    def __init__(self, model: Path | None, *, threads: int = 2, share: Work | None = None) -> None:
-        self._share = share or Work()
-        self._arguments = [sys.executable, "-P", str(_WORKER), "--threads", str(threads)]
-        if model is not None:
-            if not model.is_file():
-                raise ModelError(f"no Piper voice at {model}; run `halfsecond models pull`")
-            self._arguments += ["--model", str(model)]
-        self._process: asyncio.subprocess.Process | None = None
-        self._starting = asyncio.Lock()
-        self._listener: asyncio.Task[None] | None = None
-        self._inboxes: _Inboxes = {}
-        self._lanes = (DeadlineLock(), DeadlineLock())
-        self._ids = itertools.count(1)
-        self.restarts = 0
-
-    @property
-    def pid(self) -> int | None:
-        """The worker's process id while it runs."""
-        return self._process.pid if self._process and self._process.returncode is None else None
-
-    async def answers(self, request: dict[str, Any], deadline: float = float("-inf")) -> AsyncGenerator[_Answer, None]:
-        """Send a request; yield (header, payload) until its last. Raises `ConnectionError` if the worker dies.
-
-        Of those who wait the earliest `deadline` (loop seconds) goes first.
-        """
-        asked = asyncio.get_running_loop().time()
-        urgency = Urgency.FIRST_AUDIO if deadline - asked < _URGENT else Urgency.CONTINUATION
-        lane = 0 if urgency is Urgency.FIRST_AUDIO else 1
-        async with self._lanes[lane].hold(deadline):
-            process, inboxes = await self._running()
-            assert process.stdin is not None
-            number = next(self._ids)
-            inbox = inboxes[number] = asyncio.Queue(_CHUNKS)
-            try:
-                process.stdin.write(json.dumps({**request, "id": number, "lane": lane}).encode() + b"\n")
-                await process.stdin.drain()
-                with self._share.piece("tts", urgency, asyncio.get_running_loop().time() - asked):
-                    while True:
-                        header, payload = await self._next(inbox, process)
-                        if "error" in header:
-                            raise EngineError(Stage.TTS, f"Piper: {header['error']}")
-                        if header.get("done"):
-                            return
-                        yield header, payload
-            finally:
-                del inboxes[number]
-
-    async def close(self) -> None:
-        """End the worker; it exits when its input closes."""
-        process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
-        if process.stdin is not None:
-            process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), 3)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-        if self._listener is not None:
-            await self._listener
-
-    async def _running(self) -> tuple[asyncio.subprocess.Process, _Inboxes]:
-        async with self._starting:
-            if self._process is not None and self._process.returncode is None:
-                return self._process, self._inboxes
-            if self._process is not None:
-                self.restarts += 1
-                log.warning("piper restarted", exit_code=self._process.returncode)
-            self._process = await asyncio.create_subprocess_exec(
-                *self._arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_MOST_BYTES
-            )
-            self._inboxes = {}
-            self._listener = asyncio.get_running_loop().create_task(self._listen(self._process, self._inboxes))
-            return self._process, self._inboxes
-
-    async def _listen(self, process: asyncio.subprocess.Process, inboxes: _Inboxes) -> None:
-        """Hand out the worker's answers until it ends, then tell everybody who waits."""
-        assert process.stdout is not None
-        try:
-            while line := await process.stdout.readline():
-                header: dict[str, Any] = json.loads(line)
-                payload = await process.stdout.readexactly(header.get("bytes", 0))
-                inbox = inboxes.get(header["id"])
-                if inbox is not None:  # else its caller has gone
-                    inbox.put_nowait((header, payload))
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.QueueFull, ValueError) as error:
-            log.warning("piper broke off", error=repr(error))
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        for inbox in inboxes.values():
-            with contextlib.suppress(asyncio.QueueFull):
-                inbox.put_nowait(None)
-
-    async def _next(self, inbox: "asyncio.Queue[_Answer | None]", process: asyncio.subprocess.Process) -> _Answer:
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                found = await inbox.get()
-        except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-            raise ConnectionError("the Piper process does not answer") from None
-        if found is None:
-            raise ConnectionError("the Piper process ended")
-        return found
+def phonemizer() -> WorkerProcess:
+    """The worker without a voice."""
+    return WorkerProcess("Piper", _WORKER, ["--threads", "1"])
 
 
 class PiperSynthesizer:
-    """One Piper voice."""
+    """One Piper voice. Raises `ModelError` if its files are missing."""
 
-    def __init__(self, model: Path, *, threads: int = 2, share: Work | None = None) -> None:
-        self._process = PiperProcess(model, threads=threads, share=share)
+    def __init__(self, model: Path, *, threads: int = 2, device: str = "cpu", share: Work | None = None) -> None:
         config = Path(f"{model}.json")
-        if not config.is_file():
-            raise ModelError(f"no Piper configuration at {config}; run `halfsecond models pull`")
+        for file in (model, config):
+            if not file.is_file():
+                raise ModelError(f"no Piper voice at {file}; run `halfsecond models pull`")
+        memory = model.stat().st_size + _work(model)
+        arguments = ["--threads", str(threads), "--model", str(model), "--device", device, "--memory", str(memory)]
+        self._process = WorkerProcess("Piper", _WORKER, arguments, share=share)
         described = json.loads(config.read_text())
         self.rate = int(described["audio"]["sample_rate"])
         speakers = tuple(described.get("speaker_id_map") or ())
         self._voices = speakers or (model.name.removesuffix(".onnx"),)
 
     @property
-    def process(self) -> PiperProcess:
+    def process(self) -> WorkerProcess:
         """The worker, for health checks and failure tests."""
         return self._process
 
@@ -188,26 +65,12 @@ class PiperSynthesizer:
         """See `Synthesizer`."""
         return self._voices
 
-    async def speak(self, text: str, voice: Voice, *, deadline: float = float("inf")) -> AsyncGenerator[Pcm, None]:
+    def speak(self, text: str, voice: Voice, *, deadline: float = float("inf")) -> AsyncGenerator[Pcm, None]:
         """See `Synthesizer`. One chunk a sentence."""
         request = {"speak": text, "speed": voice.speed}
         if voice.name in self._voices and len(self._voices) > 1:
             request["speaker"] = self._voices.index(voice.name)
-        spoken = 0
-        for attempt in (1, 2):
-            try:
-                async with contextlib.aclosing(self._process.answers(request, deadline)) as answers:
-                    seen = 0
-                    async for _, payload in answers:
-                        seen += 1
-                        if seen > spoken:
-                            spoken += 1
-                            yield np.frombuffer(payload, "<i2").astype(np.float32) / 32768.0
-                return
-            except (ConnectionError, OSError) as error:
-                log.warning("piper died", attempt=attempt, error=str(error))
-                if attempt == 2:
-                    raise EngineError(Stage.TTS, f"Piper died twice on one clause: {error}") from error
+        return self._process.spoken(request, deadline)
 
     async def warm(self) -> None:
         """See `Synthesizer`."""

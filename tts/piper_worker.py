@@ -15,12 +15,14 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO
 
-import onnxruntime
 from piper import PiperVoice
 from piper.config import PiperConfig, SynthesisConfig
 from piper.phonemize_espeak import EspeakPhonemizer
+
+from budget.onnx import onnx_session
 
 _LANES = 2
 _BULK = 9
@@ -29,16 +31,11 @@ _WAITING = 64
 """Requests that may wait in a lane; beyond it no more are read."""
 
 
-def load(path: str, threads: int) -> PiperVoice:
-    """The voice on a session of our own, so that threads and spinning can be set."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.enable_mem_pattern = False  # a plan is kept for each length of text: 100 MB more, and slower
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+def load(path: str, threads: int, device: str, memory: int) -> PiperVoice:
+    """The voice on a session of our own, so that threads, spinning and a card's memory are bounded."""
     with open(f"{path}.json", encoding="utf-8") as config:
         settings = PiperConfig.from_dict(json.load(config))
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    session = onnx_session(Path(path), threads=threads, device=device, memory=memory)
     return PiperVoice(session=session, config=settings)
 
 
@@ -104,10 +101,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--memory", type=int, default=0, help="bytes of the card")
     arguments = parser.parse_args()
     answers = Answers(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    voice = load(arguments.model, arguments.threads) if arguments.model else None
+    voice = None
+    if arguments.model:
+        voice = load(arguments.model, arguments.threads, arguments.device, arguments.memory)
     phonemizer = EspeakPhonemizer()
     one_at_a_time(voice, phonemizer)
     lanes: dict[int, queue.Queue[dict[str, Any]]] = {}

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
+from budget.onnx import onnx_session
 from vad.speech import Pcm
 
 CONTEXT = 64
@@ -17,12 +18,7 @@ CONTEXT = 64
 
 def load_session(path: Path | None = None) -> onnxruntime.InferenceSession:
     """The shared model on one thread; `path` overrides the packaged file."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    source = path or Path(str(files("faster_whisper") / "assets" / "silero_vad_v6.onnx"))
-    return onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+    return onnx_session(path or Path(str(files("faster_whisper") / "assets" / "silero_vad_v6.onnx")))
 
 
 class SileroDetector:

@@ -9,11 +9,10 @@ count as unfinished, so the caller of `probability` hands in the silence too.
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from faster_whisper.feature_extractor import FeatureExtractor
 
-from budget.errors import ModelError
-from budget.memory import Reservation
+from budget.memory import MB, Reservation
+from budget.onnx import onnx_session
 from vad.speech import RATE, Pcm
 
 SECONDS = 8
@@ -22,25 +21,23 @@ _SAMPLES = SECONDS * RATE
 _FRAMES = SECONDS * 100
 
 
-def reservation(model: Path) -> Reservation:
-    """What the model will hold (measured with 8.7 MB: 10-21 MB)."""
+_CARD = 64 * MB
+"""What the model may take of a card; a CUDA context of 300-600 MB comes on top, unless another engine has made it."""
+
+
+def reservation(model: Path, *, device: str = "cpu") -> Reservation:
+    """What the model will hold (measured with 8.7 MB on a processor: 10-21 MB)."""
     stored = model.stat().st_size
-    return Reservation("smart-turn", "cpu", stored, int(1.6 * stored))
+    if device == "cpu":
+        return Reservation("smart-turn", device, stored, int(1.6 * stored))
+    return Reservation("smart-turn", device, _CARD, 500 * MB)
 
 
 class SmartTurn:
     """The shared model; no state between turns, so any thread may ask. Raises `ModelError` if it can't be loaded."""
 
-    def __init__(self, path: Path, *, threads: int = 1) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        try:
-            self._session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's exceptions have no common type of their own
-            raise ModelError(f"the turn model {path} can't be loaded: {error}") from error
+    def __init__(self, path: Path, *, threads: int = 1, device: str = "cpu") -> None:
+        self._session = onnx_session(path, threads=threads, device=device, memory=_CARD)
         self._mel = FeatureExtractor(feature_size=80)
 
     def probability(self, pcm: Pcm) -> float:

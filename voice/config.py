@@ -42,7 +42,7 @@ class AsrConfig(_Section):
     smaller: str = Field("", description="a smaller model of the catalogue, for when answers get late; none: empty")
     language: str = Field("en", description='what callers speak: a code such as "en" or "zh", or "auto"')
     threads: int = Field(0, ge=0, le=64, description="CPU threads of one decode; 0: measured")
-    device: Literal["cpu", "cuda"] = Field("cpu", description="cuda needs the gpu extra")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="cuda needs `make gpu`")
 
 
 class LlmConfig(_Section):
@@ -66,6 +66,8 @@ class TtsConfig(_Section):
     """Speech synthesis."""
 
     engine: Literal["piper", "kokoro"] = Field("piper", description="kokoro: better and slower, many languages")
+    runtime: Literal["onnx", "torch"] = Field("onnx", description="of kokoro; torch: full precision, needs `make gpu`")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="cuda needs `make gpu`")
     voice: str = Field("", description="a voice of the engine, e.g. af_heart or zf_xiaobei of kokoro")
     path: Path | None = Field(None, description="a Piper voice (.onnx) or a folder with Kokoro's files")
     speed: float = Field(1.0, ge=0.5, le=2.0, description="1.0 is the voice's own pace")
@@ -80,6 +82,7 @@ class VadConfig(_Section):
         "meaning", description="what ends a turn: how it sounds and what was said, or silence alone"
     )
     path: Path | None = Field(None, description="a smart-turn model (.onnx); none: the one of the catalogue")
+    device: Literal["cpu", "cuda"] = Field("cpu", description="where the smart-turn model runs")
     silence: Seconds = Field(0.5, le=5, description="seconds of silence that end a turn where nothing else is known")
     shortest: Seconds = Field(0.2, le=5, description="seconds of silence that end a turn which is surely complete")
     unsure: Seconds = Field(0.68, le=5, description="seconds for a turn that may be complete; less as a caller shows")
@@ -205,7 +208,8 @@ def load_settings(file: Path | None, flags: Any = None, **values: Any) -> Settin
 
 def contradictions(settings: Settings) -> list[str]:
     """What no service could do: each pair of settings that can't both hold, and what to change."""
-    asr, llm, vad, call, admission = settings.asr, settings.llm, settings.vad, settings.call, settings.admission
+    asr, llm, tts, vad = settings.asr, settings.llm, settings.tts, settings.vad
+    call, admission = settings.call, settings.admission
     found = {
         "llm.engine is openai, but llm.base_url names no server": llm.engine == "openai" and not llm.base_url,
         "llm.card_memory is for a server, but llm.engine is llama": llm.engine == "llama" and llm.card_memory > 0,
@@ -217,6 +221,7 @@ def contradictions(settings: Settings) -> list[str]:
         "priority: nobody else could call": admission.reserved >= call.max_calls,
         f"admission.capacity {admission.capacity} is more than call.max_calls {call.max_calls}": admission.capacity
         > call.max_calls,
+        "tts.runtime torch is for kokoro, but tts.engine is piper": tts.runtime == "torch" and tts.engine == "piper",
         "asr.smaller is asr.model: name a smaller one, or none": bool(asr.smaller) and asr.smaller == asr.model,
     }
     return [text for text, holds in found.items() if holds]

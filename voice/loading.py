@@ -20,7 +20,9 @@ from budget.work import Urgency, Work
 from llm.chat import ChatModel
 from llm.llama import LlamaModel
 from llm.openai import OpenAiModel
-from tts.kokoro import KokoroSynthesizer
+from tts.kokoro import KokoroModel, KokoroSynthesizer, Styles
+from tts.kokoro_onnx import OnnxKokoro
+from tts.kokoro_torch import TorchKokoro
 from tts.openers import OpenerMemory
 from tts.piper import PiperSynthesizer
 from tts.speech import Pcm, Synthesizer, Voice
@@ -29,10 +31,17 @@ from vad.smart_turn import SECONDS, SmartTurn
 from vad.speech import RATE, SpeechDetector
 from vad.webrtc import GatedDetector, WebRtcDetector
 from voice.calibrate import calibrated
-from voice.catalogue import CATALOGUE
 from voice.config import Settings
 from voice.engines import Engines
-from voice.model_paths import llama_file, piper_file, smaller_whisper_folder, whisper_folder
+from voice.model_paths import (
+    kokoro_folder,
+    kokoro_weights,
+    llama_file,
+    piper_file,
+    smaller_whisper_folder,
+    smart_turn_file,
+    whisper_folder,
+)
 from voice.pause import SoundJudge
 from voice.reply import Phrases
 from voice.warmup import check_recognizer, warm_recognizer, warm_synthesizer
@@ -145,11 +154,21 @@ def _chat(settings: Settings, share: Work | None) -> ChatModel:
 def _synthesizer(settings: Settings, share: Work | None) -> Synthesizer:
     tts = settings.tts
     if tts.engine == "kokoro":
-        folder = tts.path or CATALOGUE.folder("kokoro", settings.models.directory)
-        return KokoroSynthesizer(
-            folder / "kokoro.onnx", folder / "voices", Scheduler("tts", share=share), threads=tts.threads
-        )
-    return PiperSynthesizer(piper_file(settings), threads=tts.threads, share=share)
+        return _kokoro(settings, share)
+    return PiperSynthesizer(piper_file(settings), threads=tts.threads, device=tts.device, share=share)
+
+
+def _kokoro(settings: Settings, share: Work | None) -> KokoroSynthesizer:
+    tts, folder = settings.tts, kokoro_folder(settings)
+    styles = Styles(folder / "voices")
+    model: KokoroModel
+    if tts.runtime == "torch":
+        weights = kokoro_weights(settings)
+        model = TorchKokoro(weights, folder / "voices", device=tts.device, threads=tts.threads or 1, share=share)
+    else:
+        queue = Scheduler("tts", share=share)
+        model = OnnxKokoro(folder / "kokoro.onnx", styles, queue, threads=tts.threads, device=tts.device)
+    return KokoroSynthesizer(model, styles)
 
 
 def _detectors(settings: Settings) -> Callable[[], SpeechDetector]:
@@ -161,7 +180,7 @@ def _detectors(settings: Settings) -> Callable[[], SpeechDetector]:
 
 
 def _judge(settings: Settings, scheduler: Scheduler) -> SoundJudge:
-    model = SmartTurn(settings.vad.path or CATALOGUE.file("smart-turn", settings.models.directory))
+    model = SmartTurn(smart_turn_file(settings), device=settings.vad.device)
     model.probability(np.zeros(SECONDS * RATE, np.float32))
 
     async def judge(pcm: Pcm) -> float:

@@ -45,6 +45,8 @@ def needed(settings: Settings) -> list[Model]:
         names.append("smart-turn")
     if not settings.tts.path:
         names.append("kokoro" if settings.tts.engine == "kokoro" else "piper-joe")
+        if settings.tts.runtime == "torch":
+            names.append("kokoro-torch")
     return [CATALOGUE.find(name) for name in names]
 
 

@@ -10,11 +10,18 @@ from budget.machine_memory import card, card_memory, processor_memory, resident
 from budget.memory import MB, Device, MemoryLedger, Reservation
 from budget.model_sizes import GB
 from llm import llama
-from tts import kokoro, piper
+from tts import kokoro_onnx, kokoro_torch, piper
 from vad import smart_turn
-from voice.catalogue import CATALOGUE
 from voice.config import Settings
-from voice.model_paths import llama_file, piper_file, smaller_whisper_folder, whisper_folder
+from voice.model_paths import (
+    kokoro_folder,
+    kokoro_weights,
+    llama_file,
+    piper_file,
+    smaller_whisper_folder,
+    smart_turn_file,
+    whisper_folder,
+)
 
 CARD = "cuda:0"
 _GROWS = 90 * MB
@@ -38,15 +45,20 @@ def reservations(settings: Settings) -> list[Reservation]:
         plan.append(llama.reservation(llama_file(settings), context=settings.llm.context, device=where))
     elif settings.llm.card_memory:
         plan.append(Reservation("llm server", CARD, _server_bytes(settings), 0, external=True))
-    if settings.tts.engine == "kokoro":
-        folder = settings.tts.path or CATALOGUE.folder("kokoro", settings.models.directory)
-        plan.append(kokoro.reservation(folder / "kokoro.onnx"))
-    else:
-        plan.append(piper.reservation(piper_file(settings)))
+    plan.append(_speaks(settings))
     if settings.vad.turn_end == "meaning":
-        model = settings.vad.path or CATALOGUE.file("smart-turn", settings.models.directory)
-        plan.append(smart_turn.reservation(model))
+        where = CARD if settings.vad.device == "cuda" else "cpu"
+        plan.append(smart_turn.reservation(smart_turn_file(settings), device=where))
     return plan
+
+
+def _speaks(settings: Settings) -> Reservation:
+    where = CARD if settings.tts.device == "cuda" else "cpu"
+    if settings.tts.engine == "piper":
+        return piper.reservation(piper_file(settings), device=where)
+    if settings.tts.runtime == "torch":
+        return kokoro_torch.reservation(kokoro_weights(settings), device=where)
+    return kokoro_onnx.reservation(kokoro_folder(settings) / "kokoro.onnx", device=where)
 
 
 def ledger(settings: Settings) -> MemoryLedger:

@@ -24,7 +24,8 @@ from llm.llama import LlamaModel
 from llm.openai import OpenAiModel
 from llm.prompt import SYSTEM_PROMPT
 from tests.conftest import eventually, recording
-from tts.kokoro import LANGUAGES, KokoroSynthesizer, to_kokoro
+from tts.kokoro import LANGUAGES, KokoroSynthesizer, Styles, to_kokoro
+from tts.kokoro_onnx import OnnxKokoro
 from tts.piper import PiperSynthesizer
 from tts.speech import Voice
 from voice.catalogue import CATALOGUE
@@ -284,7 +285,8 @@ async def test_a_clause_that_somebody_waits_for_is_not_held_up_by_one_that_is_no
 @pytest.fixture
 async def kokoro() -> AsyncIterator[KokoroSynthesizer]:
     folder = CATALOGUE.folder("kokoro", MODELS)
-    synthesizer = KokoroSynthesizer(folder / "kokoro.onnx", folder / "voices", Scheduler("tts"))
+    styles = Styles(folder / "voices")
+    synthesizer = KokoroSynthesizer(OnnxKokoro(folder / "kokoro.onnx", styles, Scheduler("tts")), styles)
     yield synthesizer
     await synthesizer.close()
 
