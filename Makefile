@@ -5,7 +5,9 @@ LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header 
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: serve test lint format bench peers lock clean install
+GPU := $(VENV)/.installed-gpu
+
+.PHONY: serve test lint format bench peers lock clean install gpu gpu-check
 
 serve: $(STAMP) ## install, pull the models and serve on http://127.0.0.1:8080/
 	@$(BIN)/halfsecond models pull
@@ -40,8 +42,15 @@ lock: $(DEV) ## renew the lock file from pyproject.toml
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCK) -o requirements.lock pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) --extra dev -c requirements.lock -o requirements-dev.lock pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) --extra gpu -c requirements.lock -o requirements-gpu.lock pyproject.toml
 
 install: $(STAMP)
+
+gpu: $(GPU) ## what the engines need on an NVIDIA card (several gigabytes)
+
+gpu-check: $(GPU) ## on a card: memory reserved and held, time of each stage, capacity
+	@$(BIN)/halfsecond models pull whisper-base smollm2-135m piper-joe smart-turn kokoro kokoro-torch
+	@$(BIN)/python -m scripts.gpu_check $(ARGS)
 
 $(STAMP): requirements.lock pyproject.toml scripts/install.sh
 	@sh scripts/install.sh $(VENV) run
@@ -49,6 +58,10 @@ $(STAMP): requirements.lock pyproject.toml scripts/install.sh
 
 $(DEV): requirements-dev.lock pyproject.toml scripts/install.sh
 	@sh scripts/install.sh $(VENV) dev
+	@touch $@ $(STAMP)
+
+$(GPU): requirements-gpu.lock pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(VENV) gpu
 	@touch $@ $(STAMP)
 
 clean:

@@ -21,6 +21,7 @@ from faster_whisper.feature_extractor import FeatureExtractor
 from asr.guards import Judgement, judge, said_once, token_bound
 from asr.recognizer import DecodeRequest, Pcm
 from asr.transcript import Transcript, Word
+from budget import cuda_libraries
 from budget.deadline import Stage
 from budget.errors import EngineError, ModelError
 from budget.memory import Reservation
@@ -91,6 +92,8 @@ class WhisperRecognizer:
         share: Work | None = None,
     ) -> None:
         compute = "int8" if device == "cpu" else "int8_float16"
+        if device != "cpu":
+            cuda_libraries.preload()
         try:
             self._model = ctranslate2.models.Whisper(
                 str(directory), device=device, compute_type=compute, intra_threads=threads, inter_threads=workers
