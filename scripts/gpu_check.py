@@ -23,6 +23,7 @@ from budget.unit_costs import TALK, UnitCosts, twin
 from voice.calibrate import calibrated, cores_used
 from voice.config import Settings, load_settings
 from voice.loading import engines
+from voice.observe import set_up_log
 from voice.reservations import CARD, ledger
 from voice.unit_costs import measure
 
@@ -54,6 +55,7 @@ def main() -> int:
     if before is None:
         print(f"gpu_check: {_NO_CARD}", file=sys.stderr)
         return 2
+    set_up_log("warning", "console")
     console = Console()
     try:
         settings = on_card(options)

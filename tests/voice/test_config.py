@@ -49,6 +49,7 @@ def test_a_wrong_setting_is_named(tmp_path: Path, text: str, named: str) -> None
         ("[admission]\nreserved = 4", "admission.reserved 4"),
         ("[admission]\ncapacity = 5", "admission.capacity 5"),
         ('[asr]\nsmaller = "whisper-base"', "asr.smaller"),
+        ('[tts]\nruntime = "torch"', "tts.runtime torch"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused_and_named(tmp_path: Path, text: str, named: str) -> None:
