@@ -62,9 +62,10 @@ def main() -> int:
     parser.add_argument("--at", type=float, default=40.0, metavar="S", help="(%(default)s)")
     parser.add_argument("--until", type=float, default=100.0, metavar="S", help="(%(default)s)")
     parser.add_argument("--seconds", type=float, default=150.0, metavar="S", help="(%(default)s)")
-    parser.add_argument("serve", nargs="*", help="flags of `halfsecond serve`, after --")
-    options = parser.parse_args()
-    with ServiceProcess(options.serve) as service:
+    parser.epilog = "What follows -- goes to `halfsecond serve`."
+    at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)  # argparse would take no flags behind it
+    options = parser.parse_args(sys.argv[1:at])
+    with ServiceProcess(sys.argv[at + 1 :]) as service:
         turns, watched = _run(options, service)
     _tell(options, turns, watched)
     return 0
@@ -75,7 +76,7 @@ def _run(options: argparse.Namespace, service: ServiceProcess) -> tuple[list[Tur
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "load.json"
         load = _callers(service, options.calls, options.seconds, file)
-        began = _when_all_are_there(service, options.calls)
+        began = _when_all_are_there(service, options.calls, load)
         watcher = threading.Thread(target=_watch, args=(service, began, watched, over))
         watcher.start()
         _wait_until(began + options.at)
@@ -99,8 +100,10 @@ def _callers(service: ServiceProcess, calls: int, seconds: float, file: Path) ->
     return subprocess.Popen([program, "loadtest", service.server, *flags], stdout=subprocess.DEVNULL)
 
 
-def _when_all_are_there(service: ServiceProcess, calls: int) -> float:
+def _when_all_are_there(service: ServiceProcess, calls: int, load: "subprocess.Popen[bytes]") -> float:
     while service.metric("halfsecond_calls_active") < calls:
+        if load.poll() is not None:
+            sys.exit(f"the service took fewer than {calls} calls; try `-- --admission.capacity {calls}`")
         time.sleep(0.1)
     return time.perf_counter()
 

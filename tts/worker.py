@@ -63,6 +63,7 @@ class WorkerProcess:
         self._inboxes: _Inboxes = {}
         self._lanes = (DeadlineLock(), DeadlineLock())
         self._ids = itertools.count(1)
+        self._closed = False
         self.restarts = 0
 
     @property
@@ -119,22 +120,21 @@ class WorkerProcess:
                     raise EngineError(Stage.TTS, f"{self._name} died twice on one clause: {error}") from error
 
     async def close(self) -> None:
-        """End the worker; it exits when its input closes."""
-        process, self._process = self._process, None
-        if process is None or process.returncode is not None:
+        """End the worker, which exits when its input closes, and start none again: a clause in progress fails."""
+        async with self._starting:
+            self._closed = True
+            process, listener = self._process, self._listener
+        if process is None or listener is None:
             return
         if process.stdin is not None:
             process.stdin.close()
-        try:
-            await asyncio.wait_for(process.wait(), 3)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
-        if self._listener is not None:
-            await self._listener
+        await _ended(process, 3)
+        await listener
 
     async def _running(self) -> tuple[asyncio.subprocess.Process, _Inboxes]:
         async with self._starting:
+            if self._closed:
+                raise EngineError(Stage.TTS, f"{self._name} is closed")
             if self._process is not None and self._process.returncode is None:
                 return self._process, self._inboxes
             if self._process is not None:
@@ -159,9 +159,7 @@ class WorkerProcess:
                     inbox.put_nowait((header, payload))
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.QueueFull, ValueError) as error:
             log.warning("speech broke off", engine=self._name, error=repr(error))
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        await _ended(process, 1)
         for inbox in inboxes.values():
             with contextlib.suppress(asyncio.QueueFull):
                 inbox.put_nowait(None)
@@ -178,3 +176,16 @@ class WorkerProcess:
         if found is None:
             raise ConnectionError(f"the {self._name} process ended")
         return found
+
+
+async def _ended(process: asyncio.subprocess.Process, patience: float) -> None:
+    """Wait until the process has ended, which it is about to; kill it if it has not after `patience` seconds.
+
+    A kill asks for the exit status first, and takes it from asyncio when the process has just ended.
+    """
+    try:
+        await asyncio.wait_for(process.wait(), patience)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -46,7 +46,7 @@ async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = N
             runner = web.AppRunner(build(service, tasks), access_log=None, shutdown_timeout=1.0)
             await runner.setup()
             try:
-                await _run(settings, service, tasks, runner, stop, started)
+                await _run(settings, service, runner, stop, started)
             finally:
                 await runner.cleanup()
             raise _StopError
@@ -62,7 +62,6 @@ async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = N
 async def _run(
     settings: Settings,
     service: Service,
-    tasks: asyncio.TaskGroup,
     runner: web.AppRunner,
     stop: asyncio.Event,
     started: "asyncio.Future[int] | None",
@@ -78,19 +77,22 @@ async def _run(
     async with engines(settings, memory, work) as ready:
         forecast = None if settings.admission.capacity else await Forecast.measured(settings, ready, work)
         carries = None if forecast is None else await forecast.first()
-        service.promise = Promise(settings, memory, service.observer, capacity=carries)
-        tasks.create_task(service.promise.watch())
-        if forecast is not None:
-            tasks.create_task(forecast.watch(service.promise.admission))
-        service.engines = ready
-        _tell(memory)
-        seconds = round(asyncio.get_running_loop().time() - began, 1)
-        log.info("ready", url=f"http://{settings.host}:{port}/", seconds=seconds)
-        await stop.wait()
-        log.info("stopping", calls=service.calls)
-        service.engines = None
-        with suppress(TimeoutError):
-            await service.drain()
+        promise = service.promise = Promise(settings, memory, service.observer, capacity=carries)
+        async with asyncio.TaskGroup() as watches:
+            watching = [watches.create_task(promise.watch())]
+            if forecast is not None:
+                watching.append(watches.create_task(forecast.watch(promise.admission)))
+            service.engines = ready
+            _tell(memory)
+            seconds = round(asyncio.get_running_loop().time() - began, 1)
+            log.info("ready", url=f"http://{settings.host}:{port}/", seconds=seconds)
+            await stop.wait()
+            log.info("stopping", calls=service.calls)
+            service.engines = None
+            for watch in watching:  # before the engines close: the forecast asks them for work
+                watch.cancel()
+            with suppress(TimeoutError):
+                await service.drain()
 
 
 def _tell(memory: MemoryLedger) -> None:
