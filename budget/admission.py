@@ -42,6 +42,7 @@ class Asked:
     key: str = ""
     profile: str = "dialogue"
     priority: bool = False
+    transport: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,13 +29,18 @@ def resident(*pids: int) -> int:
 
 
 class ServiceProcess:
-    """Starts `halfsecond serve` on a free port, waits until it is ready, stops it at the end."""
+    """Starts `halfsecond serve` on a free port, waits until it is ready, stops it at the end.
+
+    Its calls are recorded in a folder of their own: they are nobody's.
+    """
 
     def __init__(self, arguments: list[str]) -> None:
         self.port = free_port()
         self.server = f"ws://127.0.0.1:{self.port}"
         self._log = Path(tempfile.mkstemp(prefix="halfsecond-", suffix=".log")[1])
-        command = [str(Path(sys.executable).with_name("halfsecond")), "serve", "--port", str(self.port), *arguments]
+        self._records = tempfile.TemporaryDirectory(prefix="halfsecond-")
+        own = ["--port", str(self.port), "--audiosocket.port", "0", "--records.directory", self._records.name]
+        command = [str(Path(sys.executable).with_name("halfsecond")), "serve", *own, *arguments]
         self._process = subprocess.Popen(command, stdout=self._log.open("wb"), stderr=subprocess.STDOUT)
         self.pid = self._process.pid
         self.seconds_to_ready = 0.0
@@ -60,6 +65,8 @@ class ServiceProcess:
             self._process.wait(20)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            self._process.wait()
+        self._records.cleanup()
 
     def metric(self, name: str, *labels: str) -> float:
         """The sum of a metric's samples that carry all `labels`, each written as in `stage="llm"`."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter, sleep
 
@@ -57,6 +57,8 @@ class Server:
     pid: int
     ready_after: float
     log: Path
+    audiosocket: int = 0
+    """The port on which it listens for Asterisk."""
 
     def url(self, path: str, scheme: str = "http") -> str:
         return f"{scheme}://127.0.0.1:{self.port}{path}"
@@ -92,21 +94,27 @@ def free_port() -> int:
 
 
 def start_server(tmp: Path, *arguments: str, **environment: str) -> tuple[subprocess.Popen, Server]:
-    port, log = free_port(), tmp / "server.log"
+    port, asterisk, log = free_port(), free_port(), tmp / "server.log"
     began = perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "voice.cli", "serve", "--port", str(port), *arguments],
         stdout=log.open("wb"),
         stderr=subprocess.STDOUT,
-        env={**os.environ, "HALFSECOND_LOG_FORMAT": "json", **environment},
+        env={
+            **os.environ,
+            "HALFSECOND_LOG_FORMAT": "json",
+            "HALFSECOND_AUDIOSOCKET__PORT": str(asterisk),
+            "HALFSECOND_RECORDS__DIRECTORY": str(tmp / "records"),
+            **environment,
+        },
     )
-    server = Server(port, process.pid, 0.0, log)
+    server = Server(port, process.pid, 0.0, log, asterisk)
     while perf_counter() - began < 90:
         if process.poll() is not None:
             raise RuntimeError(f"the server ended: {log.read_text()}")
         try:
             if server.get("/readyz")[0] == 200:
-                return process, Server(port, process.pid, perf_counter() - began, log)
+                return process, replace(server, ready_after=perf_counter() - began)
         except OSError:
             pass
         sleep(0.1)
@@ -131,7 +139,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     Replies are short: they play at real time, and a model that talks for 40 s would outlast the tests' patience.
     The target is far away: tests crowd the service, and it would refuse calls while its answers are late.
     """
-    flags = ("--llm.max_tokens", "40", "--call.target", "10")
+    flags = ("--llm.max_tokens", "40", "--call.target", "10", "--records.audio", "true")
     process, running = start_server(tmp_path_factory.mktemp("server"), *flags)
     yield running
     assert stop_server(process) == 0, running.log.read_text()[-3000:]

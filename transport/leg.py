@@ -5,7 +5,7 @@ A leg yields what comes from the client (`AudioFrame`s and `Request`s) and takes
 ways and decide nothing about the conversation.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -103,6 +103,13 @@ class ClearAudio:
 
 
 @dataclass(frozen=True)
+class PressKey:
+    """The caller pressed a key of their telephone: one of 0-9, *, #, A-D."""
+
+    key: str
+
+
+@dataclass(frozen=True)
 class HangUp:
     """The client ended the call."""
 
@@ -118,6 +125,7 @@ Request = (
     | TruncateReply
     | CommitAudio
     | ClearAudio
+    | PressKey
     | HangUp
 )
 FromClient = AudioFrame | Request
@@ -263,6 +271,11 @@ class CallLeg(Protocol):
     @property
     def greets(self) -> bool:
         """Whether the caller expects to be greeted: on a telephone, yes; an API client says so itself."""
+        ...
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """What the protocol tells of the call: `from`, `to`, ids, headers, by lower-case name."""
         ...
 
     def frames(self) -> AsyncIterator[FromClient]:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from aiohttp import WSMsgType, web
 from budget.errors import PeerError
 from transport import g711
 from transport.frame import Framer, Pcm
-from transport.leg import FromClient, HangUp, Notice
+from transport.leg import FromClient, HangUp, Notice, PressKey
 from transport.resample import Resampler
 
 RATE = 8_000
@@ -32,6 +32,10 @@ MEDIA_PATIENCE = 15.0
 _MARK_EVERY = 25
 """Frames between marks: half a second."""
 _MOST_ERRORS = 20
+_MOST_PARAMETERS, _LONGEST = 32, 500
+"""Parameters of a call that are kept, and characters of each."""
+KEY = "api_key"
+"""The parameter that carries the key: Twilio can send no headers."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,9 @@ class MediaStream:
                     self._mark(message["mark"]["name"])
                 case "stop":
                     return [HangUp("caller hung up")]
-                case "connected" | "dtmf":
+                case "dtmf":
+                    return [PressKey(str(message["dtmf"]["digit"]))]
+                case "connected":
                     pass
                 case _:
                     raise PeerError("unknown_event", f"unknown event {str(kind)[:40]!r}")
@@ -114,7 +120,8 @@ class MediaStream:
         form = start["mediaFormat"]
         if (form["encoding"], form["sampleRate"]) != ("audio/x-mulaw", RATE):
             raise PeerError("unsupported_media", f"only audio/x-mulaw at 8000 Hz is spoken here, not {form}")
-        parameters = {str(k): str(v) for k, v in (start.get("customParameters") or {}).items()}
+        given = list((start.get("customParameters") or {}).items())[:_MOST_PARAMETERS]
+        parameters = {str(k)[:_LONGEST]: str(v)[:_LONGEST] for k, v in given}
         self.started = Started(str(start["streamSid"]), str(start.get("callSid", "")), parameters)
 
     def _media(self, message: dict[str, Any]) -> list[FromClient]:
@@ -147,6 +154,15 @@ class TwilioLeg:
 
     def __init__(self, socket: web.WebSocketResponse, stream: MediaStream) -> None:
         self._socket, self._stream = socket, stream
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """See `CallLeg`: the call's id and the parameters of its TwiML, but for the key."""
+        started = self._stream.started
+        if started is None:
+            return {}
+        told = {name.lower(): value for name, value in started.parameters.items() if name != KEY}
+        return {**told, "call": started.call}
 
     async def frames(self) -> AsyncIterator[FromClient]:
         """See `CallLeg`. A few broken messages are passed over, many end the call."""

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ class WebRtcLeg:
     kind = "webrtc"
     rate = RATE
     greets = False
+    about: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, session: RealtimeSession, ice_servers: list[RTCIceServer]) -> None:
         self._session = session

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 
 from aiohttp import WSMsgType, web
 
@@ -22,6 +23,7 @@ class WebSocketLeg:
 
     kind = "websocket"
     greets = False
+    about: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, socket: web.WebSocketResponse, session: RealtimeSession) -> None:
         self._socket, self._session = socket, session

@@ -15,6 +15,7 @@ from voice.config import Settings
 from voice.engines import CallEngines, Engines
 from voice.observe import Observer
 from voice.promise import Promise
+from voice.recording import Recorder
 
 log = structlog.get_logger(__name__)
 
@@ -27,6 +28,7 @@ class CallHold:
 
     def __init__(self, promise: Promise, admitted: Admitted, engines: Engines, chat: ChatSession) -> None:
         self._promise, self._admitted = promise, admitted
+        self.asked = admitted.asked
         self.engines, self.chat = engines, chat
         self.talked: float | None = None
         """The share of the call that its caller talked, once it is over."""
@@ -56,7 +58,8 @@ class Service:
         """None until every engine is warm."""
         self.promise: Promise | None = None
         """There as soon as the engines are."""
-        self.failure: str = ""
+        self.recorder: Recorder | None = None
+        """Where the sound of calls is kept; None: nowhere."""
         self._calls: dict[str, Call] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -75,7 +78,7 @@ class Service:
         """Reserve a place for one call at once, or say why there is none."""
         engines, promise = self.engines, self.promise
         if engines is None or promise is None:
-            self.observer.refused(Reason.NOT_READY.value)
+            self.observer.refused(asked, Reason.NOT_READY.value)
             return Refused(Reason.NOT_READY, "the service is starting or stopping", 2.0)
         admitted = promise.ask(asked)
         if isinstance(admitted, Refused):
@@ -98,10 +101,14 @@ class Service:
             hold.engines.languages,
             hold.effort,
         )
-        call = Call(new_id("call"), leg, own, self.settings.call_settings(), self.observer)
+        call_id = new_id("call")
+        if self.recorder is not None:
+            leg = self.recorder.tap(leg, call_id)
+        call = Call(call_id, leg, own, self.settings.call_settings(), self.observer)
+        call.record.owner, call.record.profile = hold.asked.key, hold.asked.profile
         self._calls[call.call_id] = call
         self._idle.clear()
-        self.observer.call_began(call.call_id, leg.kind)
+        self.observer.call_began(call.record)
         try:
             with structlog.contextvars.bound_contextvars(call_id=call.call_id):
                 await call.run()

@@ -36,6 +36,7 @@ from voice.dialogue import Dialogue
 from voice.engines import CallEngines
 from voice.hearing import Decoded, Hearing
 from voice.inbox import CallEvent, Inbox, Tick
+from voice.keypad import Keypad, answer
 from voice.observe import Observer
 from voice.pause import SoundJudged
 from voice.records import CallRecord, OpenTurn, Outcome
@@ -49,7 +50,6 @@ from voice.turn_taking import (
     AgentHeard,
     Apologise,
     BeginTurn,
-    CallerFellSilent,
     CallerInsists,
     CallerSpoke,
     Command,
@@ -84,11 +84,12 @@ class Call:
         self, call_id: str, leg: CallLeg, engines: CallEngines, settings: CallSettings, observer: Observer
     ) -> None:
         self.call_id, self.leg, self.engines = call_id, leg, engines
-        self.settings = settings
-        self.dialogue = Dialogue(settings.instructions)
+        self.settings = settings.told(leg.about)
+        self.dialogue = Dialogue(self.settings.instructions)
         self.talk = TurnTaking()
-        self.record = CallRecord(call_id, leg.kind, asyncio.get_running_loop().time())
+        self.record = CallRecord(call_id, leg.kind, asyncio.get_running_loop().time(), about=dict(leg.about))
         self.turns = Turns(leg, self.dialogue, self.record, observer)
+        self.keypad = Keypad()
         self._observer = observer
         self._inbox = Inbox()
         self._active = self._heard_at = self.record.started
@@ -378,6 +379,7 @@ class Call:
     async def _watch_clock(self, now: float) -> None:
         for event in self.hearing.stalled(now - self._heard_at):
             await self.talk_about(event)
+        await answer(self, now)
         if now - self.record.started > self.settings.max_duration:
             raise _HungUpError("maximum duration reached")
         if self.answering.reply is None and now - self._active > self.settings.idle_timeout:
@@ -393,8 +395,3 @@ class Call:
         self.hearing.automatic = detection.automatic
         self.hearing.language = settings.language
         self.hearing.pause.rule = settings.rule
-
-    async def commit_audio(self) -> None:
-        """The client says that the caller's turn is over, whatever the voice activity says."""
-        for event in (CallerSpoke(self.hearing.began), CallerFellSilent(self.hearing.now), TurnOver()):
-            await self.talk_about(event)

@@ -25,6 +25,12 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def _are_networks(names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        ipaddress.ip_network(name, strict=False)
+    return names
+
+
 class ModelsConfig(_Section):
     """Where model files are kept and fetched from."""
 
@@ -126,6 +132,26 @@ class WebRtcConfig(_Section):
     ice_servers: tuple[IceServer, ...] = Field((), description="STUN and TURN servers, as a JSON list")
 
 
+class AudioSocketConfig(_Section):
+    """Asterisk's AudioSocket. It carries no key, so who may connect is told by address."""
+
+    port: int = Field(9092, ge=0, le=65535, description="TCP port; 0: none")
+    host: str = Field("127.0.0.1", description="address to listen on; anything but loopback needs `allow`")
+    allow: tuple[str, ...] = Field((), description="addresses and networks that may connect, beside this machine")
+
+    _networks = field_validator("allow")(_are_networks)
+
+
+class RecordsConfig(_Section):
+    """What is kept of calls."""
+
+    days: float = Field(30.0, ge=0, description="days after which a call is forgotten; 0: none is recorded")
+    directory: Path = Field(Path("~/.local/share/halfsecond"), description="folder for records and recordings")
+    url: SecretStr = Field(SecretStr(""), description="database, e.g. postgresql+psycopg://...; none: a SQLite file")
+    texts: bool = Field(True, description="keep what both sides said")
+    audio: bool = Field(False, description="record the sound of calls")
+
+
 class Settings(BaseSettings):
     """All settings. Fields without a section are the service's own."""
 
@@ -145,6 +171,8 @@ class Settings(BaseSettings):
     call: CallConfig = CallConfig()
     admission: AdmissionConfig = AdmissionConfig()
     webrtc: WebRtcConfig = WebRtcConfig()
+    audiosocket: AudioSocketConfig = AudioSocketConfig()
+    records: RecordsConfig = RecordsConfig()
 
     @field_validator("models", mode="after")
     @classmethod
@@ -237,13 +265,18 @@ def _readable(error: ValueError) -> str:
 
 
 def check_exposure(settings: Settings) -> None:
-    """Raises `ConfigError` where the service would be open to others without a key."""
-    if settings.api_key.get_secret_value() or is_loopback(settings.host):
-        return
-    raise ConfigError(
-        f"refusing to listen on {settings.host} without an API key: anyone who reaches this address could use and "
-        "hear the service. Set HALFSECOND_API_KEY (or api_key in the file), or listen on 127.0.0.1."
-    )
+    """Raises `ConfigError` where the service would be open to others without a key, or without a list of who may."""
+    if not settings.api_key.get_secret_value() and not is_loopback(settings.host):
+        raise ConfigError(
+            f"refusing to listen on {settings.host} without an API key: anyone who reaches this address could use and "
+            "hear the service. Set HALFSECOND_API_KEY (or api_key in the file), or listen on 127.0.0.1."
+        )
+    asterisk = settings.audiosocket
+    if asterisk.port and not asterisk.allow and not is_loopback(asterisk.host):
+        raise ConfigError(
+            f"refusing to listen for AudioSocket on {asterisk.host} without audiosocket.allow: anyone who reaches this "
+            "address could use and hear the service. Name your Asterisk's address or network there."
+        )
 
 
 def is_loopback(host: str) -> bool:

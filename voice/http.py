@@ -23,7 +23,10 @@ from transport.twilio import TwilioLeg, await_start
 from transport.webrtc import WebRtcLeg
 from transport.websocket import WebSocketLeg
 from voice.app import CallHold, Service
+from voice.calls_http import call_routes
 from voice.guard import key_is_good, origin_is_good, presented_key
+from voice.http_problem import problem
+from voice.record_keeping import Records
 
 log = structlog.get_logger(__name__)
 
@@ -31,17 +34,18 @@ MOST_OFFER_BYTES = 1 << 18
 _SERVICE = web.AppKey("service", Service)
 _TASKS = web.AppKey("tasks", asyncio.TaskGroup)
 _LEGS = web.AppKey("legs", dict[str, WebRtcLeg])
-_OPEN = {"/", "/healthz", "/readyz"}
+_OPEN = {"/", "/calls", "/healthz", "/readyz"}
 """Paths that need no key: they show nothing of anybody's."""
 
 
-def build(service: Service, tasks: asyncio.TaskGroup) -> web.Application:
+def build(service: Service, tasks: asyncio.TaskGroup, records: Records | None = None) -> web.Application:
     """The web application. WebRTC calls outlive their request and run in `tasks`."""
     app = web.Application(middlewares=[_admit], client_max_size=MOST_OFFER_BYTES)
     app[_SERVICE], app[_TASKS], app[_LEGS] = service, tasks, {}
     app.add_routes(
         [
             web.get("/", _console),
+            web.get("/calls", _console),
             web.get("/healthz", _healthz),
             web.get("/readyz", _readyz),
             web.get("/metrics", _metrics),
@@ -51,27 +55,21 @@ def build(service: Service, tasks: asyncio.TaskGroup) -> web.Application:
             web.post("/v1/realtime/calls/{call}/hangup", _hang_up),
             web.get("/twilio", _twilio),
             web.static("/static", str(files("voice") / "web")),
+            *call_routes(records),
         ]
     )
     return app
-
-
-def _problem(status: int, code: str, message: str, **headers: str) -> web.Response:
-    """An error in the form that OpenAI's clients read."""
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    body = {"error": {"type": kind, "code": code, "message": message, "param": None}}
-    return web.json_response(body, status=status, headers=headers)
 
 
 @web.middleware
 async def _admit(request: web.Request, handler: Any) -> web.StreamResponse:
     settings = request.app[_SERVICE].settings
     if not origin_is_good(settings, request):
-        return _problem(403, "origin_not_allowed", "this web origin may not connect; see allowed_origins")
+        return problem(403, "origin_not_allowed", "this web origin may not connect; see allowed_origins")
     public = request.path in _OPEN or request.path.startswith("/static/")
     spoken_later = request.path == "/twilio"  # Twilio can't send headers: its key comes with `start`
     if not public and not spoken_later and not key_is_good(settings, presented_key(request)):
-        return _problem(401, "invalid_api_key", "a good API key is needed: Authorization: Bearer KEY")
+        return problem(401, "invalid_api_key", "a good API key is needed: Authorization: Bearer KEY")
     response: web.StreamResponse = await handler(request)
     return response
 
@@ -80,7 +78,8 @@ async def _admit(request: web.Request, handler: Any) -> web.StreamResponse:
 
 
 async def _console(request: web.Request) -> web.StreamResponse:
-    page = (files("voice") / "web" / "index.html").read_text()
+    name = "calls.html" if request.path == "/calls" else "index.html"
+    page = (files("voice") / "web" / name).read_text()
     policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; media-src 'self' blob:"
     return web.Response(text=page, content_type="text/html", headers={"Content-Security-Policy": policy})
 
@@ -128,17 +127,17 @@ async def _console_facts(request: web.Request) -> web.StreamResponse:
 # ---- calls -----------------------------------------------------------------------------------
 
 
-def _hold(request: web.Request) -> CallHold | web.Response:
+def _hold(request: web.Request, transport: str) -> CallHold | web.Response:
     """A place for the call that asks, or the answer that refuses it."""
     key = presented_key(request)
     owner = hashlib.sha256(key.encode()).hexdigest() if key else request.remote or ""
     named = request.query.get("profile", "")
     profile = named if named in PROFILES else "dialogue"
-    hold = request.app[_SERVICE].hold(Asked(owner, profile, request.query.get("priority") == "high"))
+    hold = request.app[_SERVICE].hold(Asked(owner, profile, request.query.get("priority") == "high", transport))
     if isinstance(hold, CallHold):
         return hold
     status = 429 if hold.reason.own_fault else 503
-    return _problem(status, hold.reason.value, hold.message, **{"Retry-After": str(math.ceil(hold.retry_after))})
+    return problem(status, hold.reason.value, hold.message, **{"Retry-After": str(math.ceil(hold.retry_after))})
 
 
 def _model_name(service: Service) -> str:
@@ -147,7 +146,7 @@ def _model_name(service: Service) -> str:
 
 async def _realtime(request: web.Request) -> web.StreamResponse:
     service = request.app[_SERVICE]
-    hold = _hold(request)
+    hold = _hold(request, WebSocketLeg.kind)
     if isinstance(hold, web.Response):
         return hold
     try:
@@ -163,7 +162,7 @@ async def _realtime(request: web.Request) -> web.StreamResponse:
 
 async def _twilio(request: web.Request) -> web.StreamResponse:
     service = request.app[_SERVICE]
-    hold = _hold(request)
+    hold = _hold(request, TwilioLeg.kind)
     if isinstance(hold, web.Response):
         return hold
     try:
@@ -175,7 +174,7 @@ async def _twilio(request: web.Request) -> web.StreamResponse:
             await socket.close(code=1008, message=str(error).encode()[:120])
             return socket
         assert stream.started is not None
-        key = presented_key(request) or stream.started.parameters.get("api_key", "")
+        key = presented_key(request) or stream.started.parameters.get(twilio.KEY, "")
         if not key_is_good(service.settings, key):
             await socket.close(code=1008, message=b"a good api_key parameter is needed")
             return socket
@@ -193,8 +192,8 @@ async def _offer(request: web.Request) -> web.StreamResponse:
         protocol = RealtimeSession(_model_name(service))
         changes = protocol.change(parse_session(session)) if session is not None else []
     except PeerError as error:
-        return _problem(400, error.code, str(error))
-    hold = _hold(request)
+        return problem(400, error.code, str(error))
+    hold = _hold(request, WebRtcLeg.kind)
     if isinstance(hold, web.Response):
         return hold
     servers = [
@@ -206,7 +205,7 @@ async def _offer(request: web.Request) -> web.StreamResponse:
         answer = await leg.accept(sdp)
     except PeerError as error:
         await hold.release()
-        return _problem(400, error.code, str(error))
+        return problem(400, error.code, str(error))
     except BaseException:  # whatever ends the request, its cancellation too, frees the place
         await hold.release()
         raise
@@ -245,6 +244,6 @@ async def _read_offer(request: web.Request) -> tuple[str, object]:
 async def _hang_up(request: web.Request) -> web.StreamResponse:
     leg = request.app[_LEGS].get(request.match_info["call"])
     if leg is None:
-        return _problem(404, "call_not_found", "there is no such call")
+        return problem(404, "call_not_found", "there is no such call")
     await leg.hangup("hung up by request")
     return web.Response(status=200)

@@ -7,10 +7,11 @@ import sys
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
 
+from budget.admission import Asked
 from budget.work import Urgency
 from voice.process_metrics import ProcessCollector
 from voice.promise_metrics import PromiseMetrics
-from voice.records import CallRecord, Turn
+from voice.records import CallLog, CallRecord, Turn
 from voice.reply import Reply
 
 log = structlog.get_logger("halfsecond")
@@ -41,9 +42,11 @@ def set_up_log(level: str, style: str) -> None:
 
 
 class Observer:
-    """Counts, measures and logs; one for the process, handed to each call."""
+    """Counts, measures and logs, and has calls recorded; one for the process, handed to each call."""
 
     def __init__(self) -> None:
+        self.records: CallLog | None = None
+        """Where calls are kept; None: nowhere."""
         self.registry = CollectorRegistry()
         self.registry.register(ProcessCollector())
         self._stage = Histogram(
@@ -114,8 +117,10 @@ class Observer:
         self._worked.labels(engine, urgency.name.lower()).observe(worked)
         self._waited.labels(engine, urgency.name.lower()).observe(waited)
 
-    def turn(self, turn: Turn, transport: str) -> None:
-        """A turn ended."""
+    def turn(self, turn: Turn, transport: str, number: int) -> None:
+        """A turn ended, the call's of that number."""
+        if self.records is not None:
+            self.records.turn(turn, number)
         measured = turn.measured()
         log.info("turn", transport=transport, governor=self.promise.level, **measured)
         self._turns.labels(turn.outcome.value, transport).inc()
@@ -150,12 +155,16 @@ class Observer:
         self._tokens.labels(use).inc(reply.deltas)
         self._speech.labels(use).inc(reply.seconds_spoken)
 
-    def call_began(self, call_id: str, transport: str) -> None:
+    def call_began(self, record: CallRecord) -> None:
         """A call was taken."""
-        log.info("call began", call_id=call_id, transport=transport)
+        log.info("call began", call_id=record.call_id, transport=record.kind)
+        if self.records is not None:
+            self.records.began(record)
 
     def call_ended(self, record: CallRecord, seconds: float) -> None:
         """A call is over."""
+        if self.records is not None:
+            self.records.ended(record, seconds)
         self._calls.labels(record.kind, record.reason or "error").inc()
         log.info(
             "call ended",
@@ -167,8 +176,10 @@ class Observer:
             outcomes=record.outcomes,
         )
 
-    def refused(self, reason: str) -> None:
+    def refused(self, asked: Asked, reason: str) -> None:
         """A call was not taken."""
+        if self.records is not None:
+            self.records.refused(asked, reason)
         self._refused.labels(reason).inc()
         log.warning("call refused", reason=reason)
 

@@ -62,7 +62,7 @@ class Promise:
         """A call wants in. Counted from now on if it is admitted; `ended` gives its place back."""
         decision = self.admission.decide(asked, _now(), self._conditions())
         if isinstance(decision, Refused):
-            self._observer.refused(decision.reason.value)
+            self._observer.refused(asked, decision.reason.value)
         else:
             self.ledger.hold()
         self._tell()

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
+from budget.admission import Asked
 from budget.deadline import TurnTimings
 
 
@@ -34,6 +35,8 @@ class Turn:
     outcome: Outcome
     cut_at: float | None = None
     """Seconds of the answer that were heard, where it was cut off."""
+    at: float = 0.0
+    """Media time (seconds into the call) at which the caller began."""
 
     def record(self) -> dict[str, Any]:
         """The turn as plain data, for the client's event. Texts included: it is the caller's own call."""
@@ -72,7 +75,7 @@ class OpenTurn:
         if self.timings is None:
             return None
         timings = self.timings.stamp(**stamps)
-        return Turn(self.id, call_id, self.text, said, heard, timings, outcome, self.cut_at)
+        return Turn(self.id, call_id, self.text, said, heard, timings, outcome, self.cut_at, self.started)
 
 
 @dataclass
@@ -85,6 +88,11 @@ class CallRecord:
     turns: int = 0
     talked: float = 0.0
     """Seconds that the caller spoke in turns."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What the protocol told of the call."""
+    owner: str = ""
+    """A hash of the client's key, or its address."""
+    profile: str = "dialogue"
     reason: str = ""
     outcomes: dict[str, int] = field(default_factory=dict)
 
@@ -92,3 +100,19 @@ class CallRecord:
         """Add a finished turn."""
         self.turns += 1
         self.outcomes[turn.outcome.value] = self.outcomes.get(turn.outcome.value, 0) + 1
+
+
+class CallLog(Protocol):
+    """Where calls are kept as they go. Its methods return at once and raise nothing."""
+
+    def began(self, call: CallRecord) -> None:
+        """A call was taken."""
+
+    def turn(self, turn: Turn, number: int) -> None:
+        """The call's turn of that number (from 1) has ended."""
+
+    def ended(self, call: CallRecord, seconds: float) -> None:
+        """A call is over; it lasted so long."""
+
+    def refused(self, asked: Asked, reason: str) -> None:
+        """A call was not taken."""

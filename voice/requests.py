@@ -15,6 +15,7 @@ from transport.leg import (
     HangUp,
     MessageAdded,
     MessageDeleted,
+    PressKey,
     ReplyCut,
     Request,
     SessionChanged,
@@ -22,8 +23,9 @@ from transport.leg import (
     TruncateReply,
 )
 from voice.dialogue import Entry
+from voice.keypad import press
 from voice.session import check
-from voice.turn_taking import Agent
+from voice.turn_taking import Agent, CallerFellSilent, CallerSpoke, TurnOver
 
 if TYPE_CHECKING:
     from voice.call import Call
@@ -53,9 +55,11 @@ async def apply_request(call: "Call", request: Request) -> None:
             case TruncateReply():
                 await _truncate(call, request)
             case CommitAudio():
-                await call.commit_audio()
+                await _commit_audio(call)
             case ClearAudio():
                 call.hearing.close()
+            case PressKey(key):
+                await press(call, key)
             case HangUp():
                 pass  # the loop ends the call before it asks here
             case _:
@@ -92,3 +96,9 @@ async def _truncate(call: "Call", request: TruncateReply) -> None:
     if text is None:
         raise PeerError("item_not_found", f"there is no reply {request.item_id!r} to truncate")
     await call.leg.notify(ReplyCut(request.item_id, request.heard, text))
+
+
+async def _commit_audio(call: "Call") -> None:
+    """The caller's turn is over, whatever the voice activity says."""
+    for event in (CallerSpoke(call.hearing.began), CallerFellSilent(call.hearing.now), TurnOver()):
+        await call.talk_about(event)

@@ -17,7 +17,9 @@ from voice.http import build
 from voice.loading import engines
 from voice.observe import Observer, set_up_log
 from voice.promise import Promise
+from voice.record_keeping import records
 from voice.reservations import ledger
+from voice.telephony import audiosocket
 
 log = structlog.get_logger("halfsecond")
 
@@ -41,12 +43,15 @@ async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = N
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
     failure: BaseException | None = None
     try:
-        async with asyncio.TaskGroup() as tasks:
+        async with records(settings.records) as kept, asyncio.TaskGroup() as tasks:
+            if kept is not None:
+                observer.records, service.recorder = kept.store, kept.recorder
             tasks.create_task(observer.watch_loop())
-            runner = web.AppRunner(build(service, tasks), access_log=None, shutdown_timeout=1.0)
+            runner = web.AppRunner(build(service, tasks, kept), access_log=None, shutdown_timeout=1.0)
             await runner.setup()
             try:
-                await _run(settings, service, runner, stop, started)
+                async with audiosocket(service):
+                    await _run(settings, service, runner, stop, started)
             finally:
                 await runner.cleanup()
             raise _StopError

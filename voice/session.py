@@ -1,5 +1,6 @@
 """A call's settings: the operator's, overlaid by what its client asked for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from budget.errors import PeerError
@@ -40,6 +41,14 @@ class CallSettings:
         """With the options that were given; the rest stays."""
         given = {f.name: value for f in fields(options) if (value := getattr(options, f.name)) is not None}
         return replace(self, **given)
+
+    def told(self, about: Mapping[str, str]) -> "CallSettings":
+        """With what is known of the call in place of `{from}`, `{to}` and the like in the operator's texts."""
+        instructions, greeting = self.instructions, self.greeting
+        for name, value in about.items():
+            instructions = instructions.replace(f"{{{name}}}", value)
+            greeting = greeting.replace(f"{{{name}}}", value)
+        return replace(self, instructions=instructions, greeting=greeting)
 
     @property
     def rule(self) -> EndpointRule:

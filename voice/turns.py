@@ -7,6 +7,7 @@ of the answer, the committed turn is opened again, as if it had never been commi
 
 from contextlib import suppress
 
+from budget.deadline import TurnTimings
 from budget.ids import new_id
 from transport.leg import (
     CallerHeard,
@@ -57,6 +58,7 @@ class Turns:
         turn, self.open = self.open, None
         if turn is None:
             return
+        await self.close(Outcome.UNANSWERED, None)  # of keys whose answer the caller spoke into before it was heard
         self.answered = turn
         self._dialogue.add(Entry(turn.item_id, "user", turn.text))
         await self._leg.notify(CallerStopped(turn.item_id, speech_end))
@@ -64,6 +66,13 @@ class Turns:
         seconds = max(0.0, speech_end - turn.started)
         self._record.talked += seconds
         await self._leg.notify(CallerHeard(turn.item_id, turn.text, len(turn.text), final=True, seconds=seconds))
+
+    async def typed(self, text: str, at: float, now: float) -> None:
+        """The caller did not speak but typed: a turn that ended at media time `at`, which is loop time `now`."""
+        timings = TurnTimings(speech_end=now, endpoint=now, asr_started=now, asr_final=now)
+        self.answered = turn = OpenTurn(new_id("turn"), new_id("item"), at, timings, text)
+        self._dialogue.add(Entry(turn.item_id, "user", text))
+        await self._leg.notify(MessageAdded(turn.item_id, "user", text))
 
     async def abandon(self, speech_end: float) -> None:
         """Nobody said anything in the open turn: it is no turn."""
@@ -92,7 +101,7 @@ class Turns:
         measured = turn.close(self._record.call_id, outcome, said, heard, stamps)
         if measured is not None:
             self._record.count(measured)
-            self._observer.turn(measured, self._leg.kind)
+            self._observer.turn(measured, self._leg.kind, self._record.turns)
             await self._leg.notify(TurnMeasured(measured.record()))
 
     async def left(self, ended: Ended | None) -> None:

@@ -73,6 +73,24 @@ def test_a_person_talks_is_answered_and_interrupts(browse: Callable) -> None:
         assert received > 0, "no agent audio reached the page"
         page.get_by_role("button", name="Hang up").click()
         expect(page.locator("#status")).to_have_text("the call ended")
+        look_the_call_up_and_delete_it(page)
+
+
+def look_the_call_up_and_delete_it(page: Page) -> None:
+    page.wait_for_timeout(1_000)
+    page.get_by_role("link", name="Calls", exact=True).click()
+    before = page.locator("#rows tr").count()
+    page.locator("#rows a").first.click()
+    expect(page.locator(".exchange").first).to_contain_text("best part of the week")
+    expect(page.locator(".exchange .bar i").first).to_be_visible()
+    expect(page.locator("#sound")).to_have_attribute("src", re.compile("^blob:"))
+    picture = 'document.getElementById("wave").getContext("2d").getImageData(0, 0, 1200, 220)'
+    drawn = f"() => {picture}.data.some((v) => v)"
+    page.wait_for_function(drawn)
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Delete this call").click()
+    expect(page.locator("#list")).to_be_visible()
+    expect(page.locator("#rows tr")).to_have_count(max(0, before - 1))
 
 
 STORY = (

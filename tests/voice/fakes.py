@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -126,6 +127,7 @@ class ScriptedLeg:
     """A caller who speaks at given times (seconds) and keeps all that comes back with its time."""
 
     rate, kind = 16_000, "test"
+    about: ClassVar[dict[str, str]] = {}
 
     def __init__(
         self, speaks: list[tuple[float, float]], until: float, *, greets: bool = False, pace: float = 1.0

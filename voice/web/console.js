@@ -1,4 +1,6 @@
 // The console: one WebRTC call to this service, spoken with OpenAI Realtime events on `oai-events`.
+import { part, turnEntry } from "./stages.js";
+
 const $ = (id) => document.getElementById(id);
 const state = { peer: null, channel: null, mic: null, facts: null, items: new Map(), latencies: [], meters: [], key: sessionStorage.getItem("key") || "" };
 
@@ -111,7 +113,6 @@ function line(id, who) {
   $("transcript").scrollTop = $("transcript").scrollHeight;
   return state.items.get(id);
 }
-function part(tag, text, kind = "") { const node = document.createElement(tag); node.textContent = text; node.className = kind; return node; }
 
 const shows = {
   "halfsecond.transcript": (event) => {
@@ -134,25 +135,7 @@ const shows = {
 function show(event) { shows[event.type]?.(event); }
 
 function turn(event) {
-  const target = state.facts.target_ms, total = event.voice_to_voice_ms;
-  const scale = Math.max(target * 1.2, total || 0, ...event.stages.map((s) => s.end_ms));
-  const at = (ms) => `${Math.max(0, (100 * ms) / scale)}%`;
-  const entry = part("li", "", "turn"), head = part("p", ""), bar = part("div", "", "bar");
-  head.append(part("small", event.outcome === "barged_in" ? `cut off after ${event.cut_at_s.toFixed(1)} s` : event.outcome.replaceAll("_", " ")));
-  head.append(part("b", total === null ? "–" : `${Math.round(total)} ms`, total > target ? "late" : ""));
-  for (const stage of event.stages) {
-    const span = part("i", "");
-    span.dataset.stage = stage.stage;
-    span.style.left = at(stage.start_ms);
-    span.style.width = at(stage.end_ms - stage.start_ms);
-    span.title = `${stage.stage}: ${Math.round(stage.end_ms - stage.start_ms)} ms`;
-    bar.append(span);
-  }
-  const due = part("u", ""), first = part("em", "");
-  due.style.left = at(target); due.title = `budget: ${target} ms`;
-  if (total !== null) { first.style.left = at(total); first.title = "first sound"; bar.append(first); }
-  bar.append(due);
-  entry.append(head, bar, part("small", event.stages.map((s) => `${s.stage} ${Math.round(s.end_ms - s.start_ms)}`).join(" · ") + " ms"));
+  const target = state.facts.target_ms, total = event.voice_to_voice_ms, entry = turnEntry(event, target);
   if (!$("turns").querySelector(".turn")) $("turns").replaceChildren();
   $("turns").prepend(entry);
   if (total !== null) state.latencies.push(total);
