@@ -110,6 +110,13 @@ class PressKey:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """The caller put the call on hold, or took it back: meanwhile nobody hears the agent."""
+
+    held: bool
+
+
+@dataclass(frozen=True)
 class HangUp:
     """The client ended the call."""
 
@@ -126,6 +133,7 @@ Request = (
     | CommitAudio
     | ClearAudio
     | PressKey
+    | Hold
     | HangUp
 )
 FromClient = AudioFrame | Request

@@ -20,8 +20,9 @@ from aiortc import (
 from aiortc.mediastreams import MediaStreamError
 
 from budget.errors import PeerError
+from transport.backlog import Backlog
 from transport.frame import Framer, Pcm
-from transport.leg import FromClient, HangUp, Notice, ReplyEnded, ReplyStarted
+from transport.leg import FromClient, Notice, ReplyEnded, ReplyStarted
 from transport.opus_track import RATE, AgentTrack
 from transport.realtime import RealtimeSession
 from transport.resample import Resampler
@@ -31,8 +32,6 @@ log = structlog.get_logger(__name__)
 CHANNEL = "oai-events"
 CONNECT_PATIENCE = 20.0
 """Seconds within which ICE and DTLS must be up."""
-_BACKLOG = 100
-"""Frames of the caller's audio that may wait (2 s); the oldest are dropped."""
 _EARLY_EVENTS = 64
 MOST_EVENT_BYTES = 1 << 18
 
@@ -51,13 +50,10 @@ class WebRtcLeg:
         self._agent = AgentTrack()
         self._channel: RTCDataChannel | None = None
         self._early: deque[str] = deque(maxlen=_EARLY_EVENTS)
-        self._inbound: deque[FromClient] = deque()
-        self._filled = asyncio.Event()
-        self._gone = asyncio.Event()
+        self._inbound = Backlog()
         self._connected = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
         self._sounding = ""
-        self.dropped = 0
         self._peer.on("track", self._on_track)
         self._peer.on("datachannel", self._on_channel)
         self._peer.on("connectionstatechange", self._on_state)
@@ -80,7 +76,7 @@ class WebRtcLeg:
 
     def queue(self, request: FromClient) -> None:
         """A request that came with the offer: the first thing the call sees."""
-        self._inbound.append(request)
+        self._inbound.put(request)
 
     async def frames(self) -> AsyncIterator[FromClient]:
         """See `CallLeg`."""
@@ -90,12 +86,8 @@ class WebRtcLeg:
         except TimeoutError:
             log.warning("webrtc not connected", ice=self._peer.iceConnectionState, hint="firewall, NAT or TURN")
             return
-        while not self._gone.is_set() or self._inbound:
-            while self._inbound:
-                yield self._inbound.popleft()
-            self._filled.clear()
-            if not self._gone.is_set():
-                await self._filled.wait()
+        async for entry in self._inbound.entries():
+            yield entry
 
     async def play(self, pcm: Pcm) -> None:
         """See `CallLeg`."""
@@ -124,8 +116,8 @@ class WebRtcLeg:
         self._agent.stop()
         if self._reader is not None:
             self._reader.cancel()
-        if self.dropped:
-            log.warning("audio dropped: the call could not keep up", frames=self.dropped)
+        if self._inbound.dropped:
+            log.warning("audio dropped: the call could not keep up", frames=self._inbound.dropped)
         await self._peer.close()
 
     # ---- callbacks of the peer connection ------------------------------------------------------
@@ -145,7 +137,7 @@ class WebRtcLeg:
                 if resampler.source != frame.sample_rate:
                     resampler = Resampler(frame.sample_rate, 16_000)
                 for entry in framer.push(resampler.push(mono)):
-                    self._put(entry)
+                    self._inbound.put(entry)
         except MediaStreamError:
             self._end()
 
@@ -166,7 +158,7 @@ class WebRtcLeg:
         for event in received.events:
             self._send(event)
         for entry in received.entries:
-            self._put(entry)
+            self._inbound.put(entry)
 
     def _on_state(self) -> None:
         state = self._peer.connectionState
@@ -178,18 +170,8 @@ class WebRtcLeg:
             self._end()
 
     def _end(self) -> None:
-        if not self._gone.is_set():
-            self._inbound.append(HangUp("peer gone"))
-            self._gone.set()
+        self._inbound.close("peer gone")
         self._connected.set()
-        self._filled.set()
-
-    def _put(self, entry: FromClient) -> None:
-        if len(self._inbound) >= _BACKLOG:
-            self._inbound.popleft()
-            self.dropped += 1
-        self._inbound.append(entry)
-        self._filled.set()
 
     def _send(self, event: dict[str, Any]) -> None:
         text = json.dumps(event, ensure_ascii=False)

@@ -90,6 +90,7 @@ class Call:
         self.record = CallRecord(call_id, leg.kind, asyncio.get_running_loop().time(), about=dict(leg.about))
         self.turns = Turns(leg, self.dialogue, self.record, observer)
         self.keypad = Keypad()
+        self.held = False
         self._observer = observer
         self._inbox = Inbox()
         self._active = self._heard_at = self.record.started
@@ -382,7 +383,8 @@ class Call:
         await answer(self, now)
         if now - self.record.started > self.settings.max_duration:
             raise _HungUpError("maximum duration reached")
-        if self.answering.reply is None and now - self._active > self.settings.idle_timeout:
+        idle = self.answering.reply is None and not self.held
+        if idle and now - self._active > self.settings.idle_timeout:
             raise _HungUpError("idle")
 
     def adopt(self, settings: CallSettings) -> None:

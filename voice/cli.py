@@ -87,7 +87,7 @@ def _add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     parser, sources = build_parser()
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args(_long_form(sys.argv[1:] if argv is None else argv))
     if arguments.command == "loadtest":
         return loadtest.run(arguments)
     if arguments.command == "plan":
@@ -107,6 +107,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _long_form(argv: Sequence[str]) -> list[str]:
+    """`--sip` alone is short for `--sip.on true`; with a JSON value it is the whole section, as for all sections."""
+    following = [*argv[1:], ""]
+    return [
+        part
+        for word, after in zip(argv, following, strict=True)
+        for part in (("--sip.on", "true") if word == "--sip" and not after.startswith("{") else (word,))
+    ]
 
 
 def _doctor(settings: Settings) -> int:

@@ -142,6 +142,31 @@ class AudioSocketConfig(_Section):
     _networks = field_validator("allow")(_are_networks)
 
 
+class SipConfig(_Section):
+    """SIP, for PBXs, SBCs and trunks. Who may call is told by address, or by user and password."""
+
+    on: bool = Field(False, description="take and make calls over SIP (`--sip` for short)")
+    host: str = Field("127.0.0.1", description="address to listen on; anything but loopback needs `allow` or `users`")
+    port: int = Field(5060, ge=1, le=65535, description="UDP and TCP port")
+    transports: tuple[Literal["udp", "tcp"], ...] = Field(("udp", "tcp"), min_length=1, description="what is spoken")
+    advertise: str = Field("", description="our address as others reach it, where a NAT changes it")
+    allow: tuple[str, ...] = Field((), description="addresses and networks that may call without a password")
+    users: dict[str, SecretStr] = Field({}, description="name and password of callers (digest authentication)")
+    realm: str = Field("halfsecond", pattern='^[^"]+$', description="what passwords are for, as told to callers")
+    formats: tuple[Literal["opus", "G722", "PCMU", "PCMA"], ...] = Field(
+        ("opus", "G722", "PCMU", "PCMA"), min_length=1, description="audio formats, the best first"
+    )
+    ptime: int = Field(20, ge=10, le=60, description="milliseconds of audio in a packet, unless the caller asks else")
+    rtp_ports: tuple[int, int] = Field((10000, 12000), description="first and last UDP port of the calls' audio")
+    refusal: Literal[503, 486] = Field(503, description="answer when there is no place: 503 next trunk, 486 busy")
+    registrar: str = Field("", description="PBX or trunk to register at and to call through: host or host:port")
+    user: str = Field("", description="name at the registrar")
+    password: SecretStr = Field(SecretStr(""), description="password at the registrar")
+    domain: str = Field("", description="domain of our address there, where it is not the registrar's host")
+
+    _networks = field_validator("allow")(_are_networks)
+
+
 class RecordsConfig(_Section):
     """What is kept of calls."""
 
@@ -172,6 +197,7 @@ class Settings(BaseSettings):
     admission: AdmissionConfig = AdmissionConfig()
     webrtc: WebRtcConfig = WebRtcConfig()
     audiosocket: AudioSocketConfig = AudioSocketConfig()
+    sip: SipConfig = SipConfig()
     records: RecordsConfig = RecordsConfig()
 
     @field_validator("models", mode="after")
@@ -250,6 +276,11 @@ def contradictions(settings: Settings) -> list[str]:
         f"admission.capacity {admission.capacity} is more than call.max_calls {call.max_calls}": admission.capacity
         > call.max_calls,
         "tts.runtime torch is for kokoro, but tts.engine is piper": tts.runtime == "torch" and tts.engine == "piper",
+        "sip.registrar needs sip.user": bool(settings.sip.registrar) and not settings.sip.user,
+        f"sip.rtp_ports {settings.sip.rtp_ports} leaves no pair of ports": not 1024
+        <= settings.sip.rtp_ports[0]
+        < settings.sip.rtp_ports[1]
+        <= 65535,
         "asr.smaller is asr.model: name a smaller one, or none": bool(asr.smaller) and asr.smaller == asr.model,
     }
     return [text for text, holds in found.items() if holds]
@@ -276,6 +307,12 @@ def check_exposure(settings: Settings) -> None:
         raise ConfigError(
             f"refusing to listen for AudioSocket on {asterisk.host} without audiosocket.allow: anyone who reaches this "
             "address could use and hear the service. Name your Asterisk's address or network there."
+        )
+    sip = settings.sip
+    if sip.on and not sip.allow and not sip.users and not is_loopback(sip.host):
+        raise ConfigError(
+            f"refusing to speak SIP on {sip.host} without sip.allow or sip.users: anyone who reaches it could "
+            "use and hear the service. Name your PBX's address or network there, or give callers passwords."
         )
 
 

@@ -13,6 +13,7 @@ from transport.leg import (
     CreateReply,
     DeleteMessage,
     HangUp,
+    Hold,
     MessageAdded,
     MessageDeleted,
     PressKey,
@@ -60,6 +61,9 @@ async def apply_request(call: "Call", request: Request) -> None:
                 call.hearing.close()
             case PressKey(key):
                 await press(call, key)
+            case Hold(held):
+                call.held = held
+                await call.stop_agent("held")
             case HangUp():
                 pass  # the loop ends the call before it asks here
             case _:

@@ -19,6 +19,7 @@ from voice.observe import Observer, set_up_log
 from voice.promise import Promise
 from voice.record_keeping import records
 from voice.reservations import ledger
+from voice.sip_door import sip
 from voice.telephony import audiosocket
 
 log = structlog.get_logger("halfsecond")
@@ -50,7 +51,7 @@ async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = N
             runner = web.AppRunner(build(service, tasks, kept), access_log=None, shutdown_timeout=1.0)
             await runner.setup()
             try:
-                async with audiosocket(service):
+                async with audiosocket(service), sip(service, tasks):
                     await _run(settings, service, runner, stop, started)
             finally:
                 await runner.cleanup()

@@ -1,14 +1,14 @@
 """The telephone doors beside HTTP: opens their ports, lets in who may connect, runs each connection as a call."""
 
 import asyncio
-import ipaddress
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import structlog
 
 from budget.admission import Asked, Refused
 from budget.errors import ConfigError, PeerError
+from transport.addresses import may_connect
 from transport.audiosocket import AudioSocketLeg, AudioSocketStream, await_call, close
 from voice.app import Service
 
@@ -16,17 +16,6 @@ log = structlog.get_logger(__name__)
 
 _BEGINNING = 64
 """Connections that may be open without a call having begun on them."""
-
-
-def may_connect(address: str, allowed: Sequence[str]) -> bool:
-    """Whether an address is this machine's own or in one of the networks."""
-    try:
-        who = ipaddress.ip_address(address)
-    except ValueError:
-        return False
-    if isinstance(who, ipaddress.IPv6Address) and who.ipv4_mapped:
-        who = who.ipv4_mapped
-    return who.is_loopback or any(who in ipaddress.ip_network(name, strict=False) for name in allowed)
 
 
 class AudioSocketDoor:

@@ -1,0 +1,1 @@
+"""Audio of telephone lines over RTP: order, formats, digits, pacing."""
