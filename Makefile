@@ -17,6 +17,8 @@ test: lint ## everything: lint, types, architecture, unit, models, browser
 	@sh scripts/system-packages.sh libatomic
 	@sh scripts/system-packages.sh chromium
 	@sh scripts/system-packages.sh npm
+	@sh scripts/system-packages.sh sipp
+	@sh scripts/system-packages.sh baresip
 	@$(BIN)/halfsecond models pull whisper-base smollm2-135m piper-joe smart-turn kokoro
 	$(BIN)/python -m pytest $(ARGS)
 

@@ -24,6 +24,7 @@ examples:
   halfsecond loadtest --calls 1 2 4 6             against the service on this machine
   halfsecond loadtest --find-capacity --slo "p95<=800ms" --html capacity.html
   halfsecond loadtest https://voice.example.com --protocol webrtc --calls 4 --seconds 120
+  halfsecond loadtest sip:127.0.0.1:5060 --calls 4
   halfsecond loadtest --script dialogue:4 interrupter silent --calls 6
   halfsecond loadtest --arrivals poisson --rate 6 --call-seconds 60 --seconds 600
 A key for the server is taken from HALFSECOND_API_KEY.
@@ -35,9 +36,11 @@ _MOST = 1024
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's flags."""
-    parser.add_argument("server", nargs="?", default="ws://127.0.0.1:8080", help="default: %(default)s")
     parser.add_argument(
-        "--protocol", choices=("twilio", "realtime", "webrtc"), default="twilio", help="default: %(default)s"
+        "server", nargs="?", default="ws://127.0.0.1:8080", help="sip:host:port for SIP; default: %(default)s"
+    )
+    parser.add_argument(
+        "--protocol", choices=("twilio", "realtime", "webrtc", "sip"), default="twilio", help="default: %(default)s"
     )
     load = parser.add_argument_group("load")
     load.add_argument(
@@ -104,6 +107,10 @@ def run(options: argparse.Namespace) -> int:
     except ImportError as error:
         print(f"halfsecond: {error.name} is missing; run `pip install halfsecond[bench]`", file=sys.stderr)
         return 2
+    if options.server.startswith("sip:"):
+        options.protocol = "sip"
+    elif options.protocol == "sip":
+        options.server = "sip:127.0.0.1:5060"
     try:
         steps = Steps(options, os.environ.get("HALFSECOND_API_KEY", ""))
     except (OSError, ValueError) as error:

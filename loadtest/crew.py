@@ -19,10 +19,11 @@ from loadtest.load import Load
 from loadtest.observed import between, scrape
 from loadtest.recordings import chosen, load, spoken
 from loadtest.script import Script
+from loadtest.sip import Sip
 from loadtest.telephone import Telephone
 from loadtest.webrtc import WebRtc
 
-PROTOCOLS: dict[str, type[Line]] = {"twilio": Telephone, "realtime": Browser, "webrtc": WebRtc}
+PROTOCOLS: dict[str, type[Line]] = {"twilio": Telephone, "realtime": Browser, "webrtc": WebRtc, "sip": Sip}
 _LEAD = 0.2
 """Seconds before the first call."""
 _NEWS = 4096

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs a system package if what it brings is missing: system-packages.sh python3-venv|libgomp|libatomic|chromium|npm
+# Installs a system package if what it brings is missing: system-packages.sh python3-venv|libgomp|libatomic|chromium|npm|sipp|baresip
 # Debian and Ubuntu only; elsewhere it says what to install.
 set -eu
 program=$1
@@ -9,6 +9,8 @@ case $program in
   libatomic) python3 -c 'import ctypes; ctypes.CDLL("libatomic.so.1")' 2>/dev/null && exit 0; package=libatomic1 ;;
   chromium) command -v chromium >/dev/null 2>&1 && exit 0; package=chromium ;;
   npm) command -v npm >/dev/null 2>&1 && exit 0; package=npm ;;
+  sipp) command -v sipp >/dev/null 2>&1 && exit 0; package=sip-tester ;;
+  baresip) command -v baresip >/dev/null 2>&1 && exit 0; package=baresip-core ;;
   *) echo "system-packages.sh: don't know $program" >&2; exit 2 ;;
 esac
 if ! command -v apt-get >/dev/null 2>&1; then

@@ -153,6 +153,9 @@ class SipConfig(_Section):
     allow: tuple[str, ...] = Field((), description="addresses and networks that may call without a password")
     users: dict[str, SecretStr] = Field({}, description="name and password of callers (digest authentication)")
     realm: str = Field("halfsecond", pattern='^[^"]+$', description="what passwords are for, as told to callers")
+    digest: tuple[Literal["MD5", "SHA-256"], ...] = Field(
+        ("MD5",), min_length=1, description="how passwords are proved; many phones know MD5 only"
+    )
     formats: tuple[Literal["opus", "G722", "PCMU", "PCMA"], ...] = Field(
         ("opus", "G722", "PCMU", "PCMA"), min_length=1, description="audio formats, the best first"
     )

@@ -81,6 +81,7 @@ def options(config: SipConfig) -> SipOptions:
         config.allow,
         {name: password.get_secret_value() for name, password in config.users.items()},
         config.realm,
+        config.digest,
         config.formats,
         config.ptime,
         config.rtp_ports,

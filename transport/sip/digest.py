@@ -1,4 +1,4 @@
-"""Digest authentication of callers (RFC 7616, RFC 8760): challenges with SHA-256 and MD5, answers checked.
+"""Digest authentication of callers (RFC 7616, RFC 8760): challenges, and answers checked.
 
 A nonce is its time and a signature of it, so nothing is kept of challenges that nobody answers. The library
 computes what a good client answers; it is compared in constant time.
@@ -40,20 +40,23 @@ class _Answer:
 
 
 class Digest:
-    """Checks callers against the operator's users (name to password)."""
+    """Checks callers against the operator's users (name to password).
 
-    def __init__(self, realm: str, users: Mapping[str, str]) -> None:
-        self.realm, self._users = realm, users
+    `algorithms` ("MD5", "SHA-256") in the order in which they are offered: old phones fail at one they don't know.
+    """
+
+    def __init__(self, realm: str, users: Mapping[str, str], algorithms: tuple[str, ...]) -> None:
+        self.realm, self._users, self._algorithms = realm, users, algorithms
         self._secret = secrets.token_bytes(32)
         self._counts: OrderedDict[str, int] = OrderedDict()
         """The last count of each nonce that was answered: a request can't be played back."""
 
     def challenges(self, now: float, *, stale: bool = False) -> list[str]:
-        """Values of WWW-Authenticate, the strongest first. `now` in seconds of a clock that doesn't go back."""
+        """Values of WWW-Authenticate, one for each algorithm. `now` in seconds of a clock that doesn't go back."""
         tail = ', qop="auth"' + (", stale=true" if stale else "")
         return [
             f'Digest realm="{self.realm}", nonce="{self._nonce(now)}", algorithm={name}{tail}'
-            for name in ("SHA-256", "MD5")
+            for name in self._algorithms
         ]
 
     def check(self, request: SipRequest, now: float) -> Checked:
@@ -63,14 +66,15 @@ class Digest:
             return Checked.MISSING
         answer = _read(header)
         password = self._users.get(answer.user) if answer else None
-        if answer is None or answer.params.get("realm") != self.realm or answer.params.get("uri") != request.uri:
+        algorithm = answer.params.get("algorithm", "MD5").upper() if answer else ""
+        if answer is None or answer.params.get("realm") != self.realm or algorithm not in self._algorithms:
             return Checked.WRONG
         challenge = AuthChallenge(
             "Digest",
             {
                 "realm": self.realm,
                 "nonce": answer.nonce,
-                "algorithm": answer.params.get("algorithm", "MD5"),
+                "algorithm": algorithm,
                 "qop": "auth",
             },
         )
@@ -80,7 +84,7 @@ class Digest:
             who,
             challenge,
             request.method,
-            request.uri,
+            answer.params.get("uri", ""),  # which some phones shorten, and proxies change in the request
             nonce_count=answer.count,
             cnonce=answer.params.get("cnonce", ""),
         )

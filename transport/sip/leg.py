@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 import structlog
@@ -20,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 MEDIA_PATIENCE = 30.0
 """Seconds without audio or report after which the other side counts as gone, unless it holds."""
+ANSWER_PATIENCE = 32.0
+"""Seconds that the answer to our offer may take: as long as an acknowledgement may (RFC 3261 13.3.1.4)."""
 TRANSFER_PATIENCE = 20.0
 """Seconds that the other side gets to say how a transfer went."""
 
@@ -76,7 +79,11 @@ class SipLeg:
 
     async def ready(self) -> None:
         """Wait until it is agreed what is spoken, or the other side is gone."""
-        await self._ready.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_PATIENCE):
+                await self._ready.wait()
+        if not self._ready.is_set():
+            self.ended("no acknowledgement")
 
     @property
     def answered(self) -> bool:

@@ -6,6 +6,8 @@ know them (RFC 4028 9), a re-INVITE that can't be accepted leaves the call as it
 its answer come with the acknowledgement (13.2.1), keys come by INFO too.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -29,9 +31,37 @@ from transport.sip.transactions import Address, Transactions, answer_to
 
 log = structlog.get_logger(__name__)
 
+logging.getLogger("aiosipua").setLevel(logging.CRITICAL)  # it tells of each broken datagram with a traceback
+
 AGENT = "halfsecond"
 _PROVISIONAL_PORT = 9
 """The discard port: in an answer that is only tried."""
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+    """Hands datagrams to the library. Its own protocol asserts what asyncio's transports are not before Python 3.12."""
+
+    def __init__(self, transport: "_Udp") -> None:
+        self._to = transport
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        """See asyncio."""
+        if data.strip():  # keep-alives of phones behind a NAT are empty lines (RFC 5626 3.5.1)
+            self._to._dispatch(data, (str(addr[0]), int(addr[1])))
+
+    def error_received(self, exc: Exception) -> None:
+        """See asyncio."""
+        log.info("sip: unreachable", error=str(exc))
+
+
+class _Udp(UdpSipTransport):
+    """The library's UDP transport with a protocol that works on every Python."""
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._udp_transport, _ = await loop.create_datagram_endpoint(
+            lambda: _Datagrams(self), local_addr=self.local_addr
+        )
 
 
 @dataclass
@@ -85,7 +115,7 @@ class Listener:
         self.name, self.options = name, options
         self._legs, self._arrived, self._ready = legs, arrived, ready
         self._arrivals: dict[str, Arrival] = {}
-        inner = (UdpSipTransport if name == "udp" else TcpSipTransport)(local_addr=(options.host, options.port))
+        inner = (_Udp if name == "udp" else TcpSipTransport)(local_addr=(options.host, options.port))
         self.transactions = Transactions(
             inner=inner,
             admits=self._admits,

@@ -6,6 +6,7 @@ hold in both of its ways (a direction, and the old address 0.0.0.0), comfort noi
 version of a session that changed (RFC 3264 section 8).
 """
 
+import ipaddress
 from dataclasses import dataclass, replace
 
 from aiosipua.sdp import MediaDescription, SdpMessage, SdpNegotiationError, negotiate_sdp
@@ -104,9 +105,18 @@ def _audio(message: SdpMessage) -> tuple[MediaDescription, tuple[str, int]]:
         raise PeerError("not_acceptable", "no audio is offered")
     if audio.proto not in _PROFILES:
         raise PeerError("not_acceptable", f"{audio.proto} is not spoken here, only RTP/AVP")
-    if not 0 < audio.port < 1 << 16:
-        raise PeerError("not_acceptable", f"port {audio.port} is none")
+    if not 0 < audio.port < 1 << 16 or not _is_reachable(address[0]):
+        raise PeerError("not_acceptable", f"no audio can be sent to {address[0]}:{audio.port}")
     return audio, address
+
+
+def _is_reachable(host: str) -> bool:
+    """Whether audio may be sent there: one machine's IPv4 address. Names would be looked up for each packet."""
+    try:
+        address = ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return not address.is_multicast and host != "255.255.255.255"
 
 
 def _chosen(audio: MediaDescription, formats: tuple[str, ...]) -> tuple[Format, int] | None:

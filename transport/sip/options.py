@@ -38,6 +38,7 @@ class SipOptions:
     """Addresses and networks that may call without a password, beside this machine."""
     users: Mapping[str, str] = field(default_factory=dict)
     realm: str = "halfsecond"
+    algorithms: tuple[str, ...] = ("MD5",)
     formats: tuple[str, ...] = tuple(FORMATS)
     ptime: int = 20
     rtp_ports: tuple[int, int] = (10_000, 12_000)

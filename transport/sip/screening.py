@@ -28,7 +28,7 @@ class Screening:
 
     def __init__(self, options: SipOptions, knows: Callable[[str, str], bool], now: Callable[[], float]) -> None:
         self._options, self._knows, self._now = options, knows, now
-        self._digest = Digest(options.realm, options.users) if options.users else None
+        self._digest = Digest(options.realm, options.users, options.algorithms) if options.users else None
 
     def refusal(self, request: SipRequest, address: Address) -> SipResponse | None:
         """The answer to a request that goes no further; None for one that does."""
@@ -39,6 +39,8 @@ class Screening:
             return answer_to(request, 403, "Forbidden")
         if request.method not in _METHODS:
             return answer_to(request, 405, "Method Not Allowed", Allow=ALLOWED)
+        if request.cseq is None or request.cseq.method.upper() != request.method or request.cseq.seq < 1:
+            return answer_to(request, 400, "Bad Request")
         if len(request.body) > MOST_BYTES:
             return answer_to(request, 413, "Request Entity Too Large")
         if request.method != "INVITE":

@@ -147,7 +147,9 @@ class Transactions(SipTransport):
         invite = self._served.get(_key(cancel, "INVITE"))
         if invite is None or invite.answer is None or invite.answer.status_code < 200:
             return False
-        self.send_reply(answer_to(cancel, 200, "OK"))
+        answer = answer_to(cancel, 200, "OK")
+        answer.set_header("To", invite.answer.get_header("to") or "")
+        self.send_reply(answer)
         return True
 
     def _acknowledged(self, ack: SipRequest) -> None:
