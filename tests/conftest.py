@@ -132,6 +132,16 @@ def stop_server(process: subprocess.Popen) -> int:
         raise
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Where a test of the running service failed, show what the service said last."""
+    report = yield
+    running = getattr(item, "funcargs", {}).get("server")
+    if report.failed and isinstance(running, Server):
+        report.sections.append(("the service's log", running.log.read_text()[-3000:]))
+    return report
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The real service with the default models, shared by the end-to-end tests.

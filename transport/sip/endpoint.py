@@ -114,10 +114,9 @@ class SipEndpoint:
             return None
         self._legs[call.call_id] = leg
         if call.sdp_offer is not None:
-            call.accept(offer.answer(call.sdp_offer, leg.local)[0])
-            leg.agreed(media)
+            call.accept(leg.negotiation.answer(call.sdp_offer))
         else:
-            call.accept(leg.offer())
+            call.accept(leg.negotiation.offer())
         return leg
 
     def over(self, leg: SipLeg) -> None:
@@ -148,7 +147,7 @@ class SipEndpoint:
             self._caller(host),
             uri,
             address,
-            leg.offer(),
+            leg.negotiation.offer(),
             extra_headers=dict(headers),
             user_agent=AGENT,
             auth=SipDigestAuth(account.user, account.password) if account else None,
@@ -161,7 +160,7 @@ class SipEndpoint:
             await call.wait_answered(RING)
             if call.sdp_answer is None:
                 raise PeerError("not_acceptable", "the answer names no audio")
-            leg.accepted(call.sdp_answer)
+            leg.negotiation.accepted(call.sdp_answer)
         except (TimeoutError, RuntimeError, PeerError) as error:
             await leg.hangup("not answered")
             raise PeerError("not_answered", str(error) or f"no answer within {RING:.0f} s") from error
@@ -169,7 +168,7 @@ class SipEndpoint:
             await leg.hangup("given up")
             raise
         finally:
-            if not leg.answered:
+            if not leg.negotiation.done:
                 self.over(leg)
         return leg
 

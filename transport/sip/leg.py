@@ -6,7 +6,6 @@ from contextlib import suppress
 from typing import Protocol
 
 import structlog
-from aiosipua.sdp import SdpMessage
 
 from budget.errors import PeerError
 from transport.backlog import Backlog
@@ -14,8 +13,9 @@ from transport.frame import Pcm
 from transport.leg import FromClient, Hold, Notice
 from transport.rtp.clock import RtpClock
 from transport.rtp.stream import Media, RtpStream
-from transport.sip import offer
+from transport.sip.negotiation import Negotiation
 from transport.sip.offer import Local
+from transport.sip.referral import Referral
 
 log = structlog.get_logger(__name__)
 
@@ -23,8 +23,6 @@ MEDIA_PATIENCE = 30.0
 """Seconds without audio or report after which the other side counts as gone, unless it holds."""
 ANSWER_PATIENCE = 32.0
 """Seconds that the answer to our offer may take: as long as an acknowledgement may (RFC 3261 13.3.1.4)."""
-TRANSFER_PATIENCE = 20.0
-"""Seconds that the other side gets to say how a transfer went."""
 
 
 class Line(Protocol):
@@ -40,42 +38,37 @@ class Line(Protocol):
 
 
 class SipLeg:
-    """A call's leg. Created when its audio's ports are open; `agreed` when both sides know what is spoken."""
+    """A call's leg. Created when its audio's ports are open; what is spoken is its `negotiation`'s matter."""
 
     kind = "sip"
     greets = True
 
-    def __init__(self, about: Mapping[str, str], line: Line, local: Local, clock: RtpClock) -> None:
+    def __init__(self, about: Mapping[str, str], line: Line, clock: RtpClock) -> None:
         self.about: Mapping[str, str] = about
-        self.local = local
+        self.negotiation: Negotiation
         self._line, self._clock = line, clock
         self._inbound = Backlog()
         self._stream: RtpStream
+        self._held = False
         self._ready = asyncio.Event()
-        self._transferred: asyncio.Future[int] | None = None
-        self._transfer_accepted = False
-        self._answered = self._offered = False
+        self.referral = Referral()
 
     @classmethod
     async def open(
         cls, about: Mapping[str, str], line: Line, local: Local, media: Media, clock: RtpClock, host: str
     ) -> "SipLeg":
         """Take ports for the call's audio on `host`. Raises `RuntimeError` if none is free."""
-        leg = cls(about, line, local, clock)
+        leg = cls(about, line, clock)
         leg._stream = RtpStream(media, leg._inbound.put, clock.ports)
         port = await leg._stream.open(host, asyncio.get_running_loop().time())
-        leg.local = Local(local.host, port, local.formats, local.ptime, local.session)
+        ours = Local(local.host, port, local.formats, local.ptime, local.session)
+        leg.negotiation = Negotiation(leg._stream, ours, leg._agreed)
         return leg
 
     @property
     def rate(self) -> int:
         """See `CallLeg`."""
         return self._stream.media.form.rate
-
-    @property
-    def media(self) -> Media:
-        """What is spoken."""
-        return self._stream.media
 
     async def ready(self) -> None:
         """Wait until it is agreed what is spoken, or the other side is gone."""
@@ -85,47 +78,14 @@ class SipLeg:
         if not self._ready.is_set():
             self.ended("no acknowledgement")
 
-    @property
-    def answered(self) -> bool:
-        """Both sides agreed on the audio."""
-        return self._answered
-
-    @property
-    def offered(self) -> bool:
-        """An offer of ours waits for its answer."""
-        return self._offered
-
-    def agreed(self, media: Media) -> None:
+    def _agreed(self, first: bool) -> None:
         """Both sides know what is spoken: begin, or go on otherwise. Tells the call of hold and resume."""
-        held = self._stream.media.held
-        self._offered = False
-        if media != self._stream.media:
-            self._stream.agree(media)
-        if not self._answered:
-            self._answered = True
+        held, self._held = self._held, self._stream.media.held
+        if first:
             self._ready.set()
             self._clock.add(self._stream)
-        elif media.held != held:
-            self._inbound.put(Hold(media.held))
-
-    def answer(self, sdp: SdpMessage) -> SdpMessage:
-        """The answer to an offer in the middle of the call, which holds from now on. Raises `PeerError`."""
-        self.local = self.local.changed()
-        reply, media = offer.answer(sdp, self.local)
-        self.agreed(media)
-        return reply
-
-    def offer(self) -> SdpMessage:
-        """Our offer, where the other side asks for one: everything at first, what is in use later."""
-        self._offered = True
-        if not self._answered:
-            return offer.offer(self.local)
-        self.local = self.local.changed()
-        return offer.offer(self.local, current=self._stream.media)
-
-    def accepted(self, sdp: SdpMessage) -> None:
-        """The other side's answer to our offer. Raises `PeerError`."""
-        self.agreed(offer.accepted(sdp, self.local))
+        elif held != self._held:
+            self._inbound.put(Hold(self._held))
 
     def put(self, entry: FromClient) -> None:
         """Something that the signalling brings, such as a key."""
@@ -135,7 +95,7 @@ class SipLeg:
         """The other side is gone."""
         self._inbound.close(reason)
         self._ready.set()
-        self.transfer_went(200 if self._transfer_accepted else 487)  # an exchange may hang up instead of telling
+        self.referral.hung_up()
 
     # ---- see `CallLeg` -----------------------------------------------------------------------------
 
@@ -180,21 +140,5 @@ class SipLeg:
 
     async def transfer(self, target: str) -> None:
         """See `CallLeg`: REFER (RFC 3515); the other side tells by NOTIFY how it went."""
-        self._transferred = asyncio.get_running_loop().create_future()
         self._line.refer(target)
-        try:
-            async with asyncio.timeout(TRANSFER_PATIENCE):
-                status = await self._transferred
-        except TimeoutError:
-            raise PeerError("transfer_failed", "the other side did not say how the transfer went") from None
-        finally:
-            self._transferred = None
-        if status >= 300:
-            raise PeerError("transfer_failed", f"the other side answered {status}")
-
-    def transfer_went(self, status: int) -> None:
-        """The other side says so (a SIP status); the first final one counts. 202: it will tell."""
-        if status == 202:
-            self._transfer_accepted = True
-        elif self._transferred is not None and not self._transferred.done() and status >= 200:
-            self._transferred.set_result(status)
+        await self.referral.over()

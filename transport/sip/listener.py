@@ -204,7 +204,9 @@ class Listener:
         try:
             if leg is None:
                 raise PeerError("no_call", "the call is just beginning")
-            call.accept(leg.answer(parse_sdp(call.invite.text)) if call.invite.body else leg.offer())
+            call.accept(
+                leg.negotiation.answer(parse_sdp(call.invite.text)) if call.invite.body else leg.negotiation.offer()
+            )
         except PeerError:
             refusal = call.dialog.create_response(call.invite, 488, "Not Acceptable Here")
             self.transactions.send_reply(refusal)
@@ -214,17 +216,17 @@ class Listener:
         if leg is None or not request.body:
             return None
         try:
-            return leg.answer(parse_sdp(request.text))
+            return leg.negotiation.answer(parse_sdp(request.text))
         except PeerError:
             return None
 
     def _acknowledged(self, ack: SipRequest) -> None:
         """The answer to an offer of ours comes with the acknowledgement."""
         leg = self._legs.get(ack.call_id or "")
-        if leg is None or not ack.body or not leg.offered:
+        if leg is None or not ack.body or not leg.negotiation.pending:
             return
         try:
-            leg.accepted(parse_sdp(ack.text))
+            leg.negotiation.accepted(parse_sdp(ack.text))
         except (PeerError, ValueError) as error:
             log.warning("sip: an answer that can't be used", error=str(error))
             leg.ended("no common format")
@@ -253,7 +255,7 @@ class Listener:
 
     def _transfer_progress(self, call_id: str, status: int, reason: str) -> None:
         if (leg := self._legs.get(call_id)) is not None:
-            leg.transfer_went(status)
+            leg.referral.went(status)
 
     # ---- answers to requests of ours ---------------------------------------------------------------
 
@@ -261,7 +263,7 @@ class Listener:
         method = response.cseq.method.upper() if response.cseq else ""
         call_id = response.call_id or ""
         if method == "REFER" and (leg := self._legs.get(call_id)) is not None:
-            leg.transfer_went(response.status_code)
+            leg.referral.went(response.status_code)
         if method != "INVITE" or not 200 <= response.status_code < 300:
             return
         dialog = _answered_dialog(response)
