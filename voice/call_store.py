@@ -98,6 +98,7 @@ class CallStore:
         self._service = f"{socket.gethostname()}:{os.getpid()}"
         self._waiting = 0
         self._lock = threading.Lock()
+        self._refusals: list[dict[str, Any]] = []
         try:
             self._engine = _engine(url)
             _schema.create_all(self._engine)
@@ -151,7 +152,7 @@ class CallStore:
 
     def refused(self, asked: Asked, reason: str) -> None:
         """See `CallLog`."""
-        if self._waiting >= _REFUSALS_WAITING:
+        if len(self._refusals) >= _REFUSALS_WAITING:
             return
         row = {
             "id": new_id("call"),
@@ -169,7 +170,11 @@ class CallStore:
             "refused": True,
             "service": self._service,
         }
-        self._write(lambda connection: connection.execute(insert(calls).values(row)))
+        with self._lock:
+            self._refusals.append(row)
+            first = len(self._refusals) == 1
+        if first:  # the others go with it: a crowd that is refused is written as one
+            self._write(self._refusals_writer())
 
     def close(self) -> None:
         """Write what waits and close the database."""
@@ -226,6 +231,18 @@ class CallStore:
                 return
             self._waiting += 1
         self._writer.submit(self._written, work)
+
+    def _refusals_writer(self) -> Callable[[Connection], object]:
+        """Writes all refusals that wait by then; those that it took it keeps until it succeeds."""
+        rows: list[dict[str, Any]] = []
+
+        def write(connection: Connection) -> None:
+            with self._lock:
+                rows.extend(self._refusals)
+                self._refusals.clear()
+            connection.execute(insert(calls), rows)
+
+        return write
 
     def _written(self, work: Callable[[Connection], object]) -> None:
         try:

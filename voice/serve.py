@@ -1,11 +1,11 @@
 """The process: opens the port at once, loads and warms the engines, serves until told to stop, drains."""
 
 import asyncio
+import gc
 import signal
 from contextlib import suppress
 
 import structlog
-from aiohttp import web
 
 from budget.errors import HalfsecondError, leaf_errors
 from budget.memory import MB, MemoryLedger
@@ -14,6 +14,7 @@ from voice.app import Service
 from voice.config import Settings, check_exposure
 from voice.forecast import Forecast
 from voice.http import build
+from voice.listening import listening
 from voice.loading import engines
 from voice.observe import Observer, set_up_log
 from voice.promise import Promise
@@ -48,13 +49,11 @@ async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = N
             if kept is not None:
                 observer.records, service.recorder = kept.store, kept.recorder
             tasks.create_task(observer.watch_loop())
-            runner = web.AppRunner(build(service, tasks, kept), access_log=None, shutdown_timeout=1.0)
-            await runner.setup()
-            try:
-                async with audiosocket(service), sip(service, tasks):
-                    await _run(settings, service, runner, stop, started)
-            finally:
-                await runner.cleanup()
+            app = build(service, tasks, kept)
+            async with audiosocket(service), sip(service, tasks), listening(app, settings.host, settings.port) as port:
+                if started is not None:
+                    started.set_result(port)
+                await _run(settings, service, stop, f"http://{settings.host}:{port}/")
             raise _StopError
     except* _StopError:
         pass
@@ -65,19 +64,8 @@ async def serve(settings: Settings, *, started: "asyncio.Future[int] | None" = N
     return 0
 
 
-async def _run(
-    settings: Settings,
-    service: Service,
-    runner: web.AppRunner,
-    stop: asyncio.Event,
-    started: "asyncio.Future[int] | None",
-) -> None:
-    site = web.TCPSite(runner, settings.host, settings.port)
-    await site.start()
-    port = runner.addresses[0][1]
-    if started is not None:
-        started.set_result(port)
-    log.info("loading models", url=f"http://{settings.host}:{port}/")
+async def _run(settings: Settings, service: Service, stop: asyncio.Event, url: str) -> None:
+    log.info("loading models", url=url)
     began = asyncio.get_running_loop().time()
     memory, work = ledger(settings), Work(service.observer.work_done)
     async with engines(settings, memory, work) as ready:
@@ -88,10 +76,11 @@ async def _run(
             watching = [watches.create_task(promise.watch())]
             if forecast is not None:
                 watching.append(watches.create_task(forecast.watch(promise.admission)))
+            _settle()
             service.engines = ready
             _tell(memory)
             seconds = round(asyncio.get_running_loop().time() - began, 1)
-            log.info("ready", url=f"http://{settings.host}:{port}/", seconds=seconds)
+            log.info("ready", url=url, seconds=seconds)
             await stop.wait()
             log.info("stopping", calls=service.calls)
             service.engines = None
@@ -99,6 +88,12 @@ async def _run(
                 watch.cancel()
             with suppress(TimeoutError):
                 await service.drain()
+
+
+def _settle() -> None:
+    """What is there by now stays: without this each full garbage collection looks through all of it, for 100 ms."""
+    gc.collect()
+    gc.freeze()
 
 
 def _tell(memory: MemoryLedger) -> None:
