@@ -32,6 +32,10 @@ log = structlog.get_logger(__name__)
 CHANNEL = "oai-events"
 CONNECT_PATIENCE = 20.0
 """Seconds within which ICE and DTLS must be up."""
+_GONE = 12.0
+"""Seconds without a byte after which a client counts as gone: even a muted one reports every few seconds."""
+_LOOKS = 2.0
+"""Seconds between two looks for that."""
 _EARLY_EVENTS = 64
 MOST_EVENT_BYTES = 1 << 18
 
@@ -53,6 +57,7 @@ class WebRtcLeg:
         self._inbound = Backlog()
         self._connected = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
         self._sounding = ""
         self._peer.on("track", self._on_track)
         self._peer.on("datachannel", self._on_channel)
@@ -114,8 +119,9 @@ class WebRtcLeg:
         """See `CallLeg`."""
         self._end()
         self._agent.stop()
-        if self._reader is not None:
-            self._reader.cancel()
+        for task in (self._reader, self._watcher):
+            if task is not None:
+                task.cancel()
         if self._inbound.dropped:
             log.warning("audio dropped: the call could not keep up", frames=self._inbound.dropped)
         await self._peer.close()
@@ -164,10 +170,24 @@ class WebRtcLeg:
         state = self._peer.connectionState
         if state == "connected":
             self._connected.set()
+            self._watcher = self._watcher or asyncio.get_running_loop().create_task(self._watch())
         elif state in ("failed", "closed"):
             if state == "failed":
                 log.warning("webrtc failed", ice=self._peer.iceConnectionState)
             self._end()
+
+    async def _watch(self) -> None:
+        """End the call of a client that vanished: ICE notices it only after half a minute (RFC 7675)."""
+        loop = asyncio.get_running_loop()
+        known, since = -1, loop.time()
+        while loop.time() - since < _GONE:
+            await asyncio.sleep(_LOOKS)
+            stats = (await self._peer.getStats()).values()
+            received = sum(entry.bytesReceived for entry in stats if entry.type == "transport")
+            if received != known:
+                known, since = received, loop.time()
+        log.info("webrtc client vanished")
+        self._end()
 
     def _end(self) -> None:
         self._inbound.close("peer gone")

@@ -1,15 +1,17 @@
 """The console in headless Chromium, with a recording as its microphone."""
 
+import asyncio
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Error, Page, expect, sync_playwright
 
 from tests.conftest import Server, recording
 
@@ -130,3 +132,20 @@ def test_the_page_fits_a_phone(browse: Callable) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         for name in ("Call", "Mute", "Hang up"):
             expect(page.get_by_role("button", name=name, exact=True)).to_be_in_viewport()
+
+
+def wait_until_idle(server: Server) -> None:
+    with ThreadPoolExecutor(1) as aside:  # a browser that is driven synchronously holds this thread's event loop
+        aside.submit(lambda: asyncio.run(server.idle())).result()
+
+
+@pytest.mark.parametrize("end", ["about:blank", "chrome://crash"])
+def test_a_page_that_goes_away_gives_its_place_back(browse: Callable, server: Server, end: str) -> None:
+    wait_until_idle(server)
+    with browse(np.zeros(48_000, np.float32)) as page:
+        page.get_by_role("button", name="Call", exact=True).click()
+        expect(page.locator("#status")).to_have_text("in a call", timeout=15_000)
+        assert server.metric("halfsecond_calls_active") == 1
+        with suppress(Error):  # a page that crashes tells so
+            page.goto(end)
+        wait_until_idle(server)

@@ -76,7 +76,8 @@ async def run(*command: str, expect: int = 0) -> str:
 async def sipp(sip: SipServer, scenario: str, *flags: str) -> None:
     await run(
         "sipp", f"127.0.0.1:{sip.port}", "-sf", str(SCENARIOS / f"{scenario}.xml"), "-i", "127.0.0.1",
-        "-p", str(free_port()), "-m", "1", "-nostdin", "-timeout", "30", "-timeout_error", *flags,
+        "-p", str(free_port()), "-m", "1", "-nostdin",
+        "-max_socket", "500", "-timeout", "30", "-timeout_error", *flags,
     )  # fmt: skip
 
 

@@ -87,7 +87,8 @@ async def sipp(own: Office, scenario: str, *flags: str) -> None:
     """Run a scenario; whatever it doesn't expect fails it."""
     program = await asyncio.create_subprocess_exec(
         "sipp", f"127.0.0.1:{own.endpoint.options.port}", "-sf", str(SCENARIOS / f"{scenario}.xml"),
-        "-i", "127.0.0.1", "-p", str(free_port()), "-m", "1", "-nostdin", "-timeout", "25", "-timeout_error", *flags,
+        "-i", "127.0.0.1", "-p", str(free_port()), "-m", "1", "-nostdin",
+        "-max_socket", "500", "-timeout", "25", "-timeout_error", *flags,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     output, _ = await program.communicate()

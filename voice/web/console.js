@@ -2,7 +2,7 @@
 import { part, turnEntry } from "./stages.js";
 
 const $ = (id) => document.getElementById(id);
-const state = { peer: null, channel: null, mic: null, facts: null, items: new Map(), latencies: [], meters: [], key: sessionStorage.getItem("key") || "" };
+const state = { call: null, peer: null, channel: null, mic: null, facts: null, items: new Map(), latencies: [], meters: [], key: sessionStorage.getItem("key") || "" };
 
 window.halfsecond = state; // for the developer's console and the tests
 
@@ -56,6 +56,7 @@ async function call() {
     body.set("session", JSON.stringify({ ...session(), halfsecond: { greeting: state.greeting ?? true } }));
     const answer = await fetch("/v1/realtime/calls", { method: "POST", headers: headers(), body });
     if (!answer.ok) throw new Error((await answer.json()).error?.message || `refused (${answer.status})`);
+    state.call = answer.headers.get("Location");
     await peer.setRemoteDescription({ type: "answer", sdp: await answer.text() });
     $("transcript").replaceChildren();
     $("mute").disabled = $("hangup").disabled = false;
@@ -79,11 +80,17 @@ function connectionChanged(peer) {
   if (peer.connectionState === "closed" || peer.connectionState === "disconnected") end("the call ended", "idle");
 }
 
+// A page that goes away says so; the service would otherwise keep the place until it misses us.
+function leave() {
+  if (state.call) fetch(`${state.call}/hangup`, { method: "POST", headers: headers(), keepalive: true });
+  end();
+}
+
 function end(text = "the call ended", kind = "idle") {
   state.peer?.close();
   state.mic?.getTracks().forEach((track) => track.stop());
   state.meters.splice(0).forEach((stop) => stop());
-  Object.assign(state, { peer: null, channel: null, mic: null });
+  Object.assign(state, { call: null, peer: null, channel: null, mic: null });
   $("call").disabled = false;
   $("mute").disabled = $("hangup").disabled = true;
   $("mute").setAttribute("aria-pressed", "false");
@@ -160,6 +167,7 @@ function watch(id, stream) {
 
 $("call").onclick = call;
 $("hangup").onclick = () => end();
+window.addEventListener("pagehide", leave);
 $("mute").onclick = mute;
 $("voice").onchange = $("language").onchange = () => send({ type: "session.update", session: session() });
 $("keyform").onsubmit = (event) => { event.preventDefault(); state.key = $("key").value; sessionStorage.setItem("key", state.key); loadFacts(); };
