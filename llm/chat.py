@@ -1,18 +1,52 @@
 """The chat model's Protocol: messages in, text deltas out; cancelling closes the generator."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class Tool(Protocol):
+    """A function that the model may call."""
+
+    @property
+    def name(self) -> str:
+        """Letters, digits, _ and -."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it does and when to call it, for the model."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """A JSON schema of its arguments."""
+        ...
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """The model calls a function; `arguments` is JSON as the model wrote it, not yet checked."""
+
+    call_id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True)
 class Message:
-    """One entry of the conversation as the model sees it."""
+    """One entry of the conversation as the model sees it.
+
+    `tools`: of the system message, what the model may call. `call`: what the assistant called instead of
+    speaking, or what a "tool" message is the result of.
+    """
 
     role: Role
     text: str
+    tools: tuple[Tool, ...] = ()
+    call: ToolCall | None = None
 
 
 @dataclass(frozen=True)
@@ -28,8 +62,8 @@ class ChatSession(Protocol):
 
     def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
-    ) -> AsyncGenerator[str, None]:
-        """Stream the answer as text deltas. Closing the generator stops the model at once.
+    ) -> AsyncGenerator[str | ToolCall, None]:
+        """Stream the answer as text deltas and calls of functions. Closing the generator stops the model at once.
 
         Raises `EngineError` when the engine fails.
         """

@@ -11,7 +11,7 @@ import secrets
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,10 @@ from budget.memory import MB, Reservation
 from budget.scheduler import QueueFull, Scheduler
 from budget.work import Urgency, Work
 from llm.ahead import ReadAhead
-from llm.chat import ChatSession, Message, ReplyOptions
+from llm.chat import ChatSession, Message, ReplyOptions, ToolCall
 from llm.gguf_header import shape
 from llm.sentence_end import end_probability, judgeable, open_ended, quoted
+from llm.tool_text import ToolCallReader, written
 
 log = structlog.get_logger(__name__)
 
@@ -205,9 +206,9 @@ class LlamaModel:
 
     def _open_prompt(self, messages: list[Message]) -> str:
         """The prompt by the model's own template, up to the last word of the last message."""
-        *before, last = messages
-        wire = [*before, Message(last.role, open_ended(last.text) + _CUT)]
-        body = {"messages": [{"role": m.role, "content": m.text} for m in wire]}
+        *before, (role, text) = written(messages)
+        wire = [*before, (role, open_ended(text) + _CUT)]
+        body = {"messages": [{"role": role, "content": text} for role, text in wire]}
         prompt: str = self._renderer.post("/apply-template", json=body).raise_for_status().json()["prompt"]
         return prompt[: prompt.index(_CUT)]
 
@@ -246,8 +247,19 @@ class LlamaSession:
 
     async def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
-    ) -> AsyncGenerator[str, None]:
+    ) -> AsyncGenerator[str | ToolCall, None]:
         """See `ChatSession`."""
+        offered, reader = bool(messages and messages[0].tools), ToolCallReader()
+        async with aclosing(self._words(messages, options, deadline)) as words:
+            async for text in words:
+                for part in reader.feed(text) if offered else (text,):
+                    yield part
+        for part in reader.flush():
+            yield part
+
+    async def _words(
+        self, messages: list[Message], options: ReplyOptions, deadline: float
+    ) -> AsyncGenerator[str, None]:
         self._prompt.forget()
         loop = asyncio.get_running_loop()
         chunks: asyncio.Queue[Any] = asyncio.Queue(_DELTAS_AHEAD + 1)
@@ -313,7 +325,7 @@ class LlamaSession:
 
     def _request(self, messages: list[Message], tokens: int, temperature: float) -> dict[str, Any]:
         return {
-            "messages": [{"role": m.role, "content": m.text} for m in messages],
+            "messages": [{"role": role, "content": text} for role, text in written(messages)],
             "n_predict": tokens,
             "temperature": temperature,
             "id_slot": self._slot,

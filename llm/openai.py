@@ -4,15 +4,22 @@ Closing the stream makes these servers stop generating. They keep their own pref
 prefilling is left to them.
 """
 
+import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from budget.deadline import Stage
 from budget.errors import ConfigError, EngineError
-from llm.chat import ChatSession, Message, ReplyOptions
+from budget.ids import new_id
+from llm.chat import ChatSession, Message, ReplyOptions, ToolCall
+from llm.prompt import schema
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
+_MOST_ARGUMENTS = 8_000
+"""Characters of one call's arguments."""
 
 
 class OpenAiModel:
@@ -51,11 +58,13 @@ class OpenAiSession:
 
     async def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = float("inf")
-    ) -> AsyncGenerator[str, None]:
+    ) -> AsyncGenerator[str | ToolCall, None]:
         """See `ChatSession`."""
-        from openai import OpenAIError
+        from openai import OpenAIError, omit
 
-        wire: list[Any] = [{"role": message.role, "content": message.text} for message in messages]
+        wire: Any = [_wire(message) for message in messages]
+        tools: Any = [json.loads(schema(tool)) for tool in messages[0].tools] if messages else []
+        calls: dict[int, ToolCall] = {}
         try:
             stream = await self._client.chat.completions.create(
                 model=self._model,
@@ -63,11 +72,18 @@ class OpenAiSession:
                 temperature=options.temperature,
                 max_tokens=options.max_tokens,
                 stream=True,
+                tools=tools or omit,
             )
             async with stream:
                 async for chunk in stream:
-                    if chunk.choices and (text := chunk.choices[0].delta.content):
+                    if not chunk.choices:
+                        continue
+                    if text := chunk.choices[0].delta.content:
                         yield text
+                    for piece in chunk.choices[0].delta.tool_calls or []:
+                        calls[piece.index] = _more(calls.get(piece.index), piece)
+            for call in calls.values():
+                yield call
         except (OpenAIError, OSError, ValueError) as error:
             raise EngineError(Stage.LLM, f"the chat server failed: {_brief(error)}", retryable=True) from error
         except Exception as error:
@@ -84,6 +100,28 @@ class OpenAiSession:
 
     async def close(self) -> None:
         """See `ChatSession`."""
+
+
+def _wire(message: Message) -> dict[str, Any]:
+    if message.call is None:
+        return {"role": message.role, "content": message.text}
+    if message.role == "tool":
+        return {"role": "tool", "tool_call_id": message.call.call_id, "content": message.text}
+    function = {"name": message.call.name, "arguments": message.call.arguments}
+    called = {"id": message.call.call_id, "type": "function", "function": function}
+    return {"role": "assistant", "content": message.text or None, "tool_calls": [called]}
+
+
+def _more(call: ToolCall | None, piece: Any) -> ToolCall:
+    """A call with the next piece of it: its name comes first, its arguments in pieces."""
+    call = call or ToolCall(piece.id or new_id("fc"), "", "")
+    if piece.function is None:
+        return call
+    return replace(
+        call,
+        name=call.name or piece.function.name or "",
+        arguments=(call.arguments + (piece.function.arguments or ""))[:_MOST_ARGUMENTS],
+    )
 
 
 def _brief(error: Exception) -> str:

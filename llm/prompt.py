@@ -5,7 +5,9 @@ last one's and only the new words are computed. When it grows over the budget, t
 in one large step, since each such step costs the whole cache once.
 """
 
-from llm.chat import Message
+import json
+
+from llm.chat import Message, Tool
 
 SYSTEM_PROMPT = (
     "You are a friendly voice assistant in a phone call. "
@@ -25,8 +27,17 @@ def estimated_tokens(message: Message) -> int:
 
     Many models read a figure digit by digit; what stands between figures is a token as well.
     """
-    wide = sum(ord(c) >= WIDE or not (c.isalpha() or c.isspace()) for c in message.text)
-    return (len(message.text) - wide) // _CHARACTERS_A_TOKEN + wide + _OVERHEAD
+    text = message.text + "".join(map(schema, message.tools))
+    if message.call is not None:
+        text += message.call.name + message.call.arguments
+    wide = sum(ord(c) >= WIDE or not (c.isalpha() or c.isspace()) for c in text)
+    return (len(text) - wide) // _CHARACTERS_A_TOKEN + wide + _OVERHEAD
+
+
+def schema(tool: Tool) -> str:
+    """A function as models are told of it, in JSON (OpenAI's form, which others took over)."""
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
 
 
 def fit(messages: list[Message], budget: int, *, keep: float = 0.5) -> list[Message]:

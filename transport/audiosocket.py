@@ -17,7 +17,8 @@ import structlog
 
 from budget.errors import PeerError
 from transport.frame import Framer, Pcm, from_pcm16, to_pcm16
-from transport.leg import FromClient, HangUp, Notice, PressKey
+from transport.leg import NoTelephone, Notice
+from transport.requests import FromClient, HangUp, PressKey
 from transport.resample import Resampler
 
 log = structlog.get_logger(__name__)
@@ -104,7 +105,7 @@ class AudioSocketStream:
         yield from self._framer.push(self._resampler.push(from_pcm16(payload)))
 
 
-class AudioSocketLeg:
+class AudioSocketLeg(NoTelephone):
     """A call's leg over a connection whose call was named."""
 
     kind = "audiosocket"

@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-from transport.leg import FromClient, HangUp
+from transport.requests import FromClient, HangUp
 
 MOST = 100
 """Entries that may wait: 2 s of audio."""

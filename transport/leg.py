@@ -6,139 +6,12 @@ ways and decide nothing about the conversation.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from transport.frame import AudioFrame, Pcm
-
-# ---- from the client -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class TurnDetection:
-    """Who decides that the caller is done: the service (`automatic`) or the client's commit.
-
-    `answer`: reply by itself at the end of a turn. `interrupt`: the caller's speech stops the agent.
-    `silence` in seconds: a fixed wait instead of a decision by meaning. `eagerness`: how soon an unsure
-    end is taken for one.
-    """
-
-    automatic: bool = True
-    answer: bool = True
-    interrupt: bool = True
-    silence: float | None = None
-    eagerness: Literal["low", "medium", "high"] = "medium"
-
-
-@dataclass(frozen=True)
-class SessionOptions:
-    """What a client may set for its call; None leaves the operator's setting."""
-
-    instructions: str | None = None
-    greeting: str | None = None
-    language: str | None = None
-    voice: str | None = None
-    speed: float | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    audio: bool | None = None
-    """False: replies are text only."""
-    turn_detection: TurnDetection | None = None
-
-
-@dataclass(frozen=True)
-class ChangeSession:
-    """Apply these options from now on. `greet`: say the greeting, if nothing was said yet."""
-
-    options: SessionOptions
-    greet: bool = False
-
-
-@dataclass(frozen=True)
-class AddMessage:
-    """Put a text message into the conversation, without answering it."""
-
-    item_id: str
-    role: Literal["system", "user", "assistant"]
-    text: str
-
-
-@dataclass(frozen=True)
-class DeleteMessage:
-    """Take a message out of the conversation."""
-
-    item_id: str
-
-
-@dataclass(frozen=True)
-class CreateReply:
-    """Answer now. The options hold for this reply only."""
-
-    options: SessionOptions = field(default_factory=SessionOptions)
-
-
-@dataclass(frozen=True)
-class CancelReply:
-    """Stop the reply in progress. `flush`: and drop the audio that has not been played."""
-
-    flush: bool = True
-
-
-@dataclass(frozen=True)
-class TruncateReply:
-    """The client played only `heard` seconds of this reply's audio."""
-
-    item_id: str
-    heard: float
-
-
-@dataclass(frozen=True)
-class CommitAudio:
-    """The caller's turn is over, says the client."""
-
-
-@dataclass(frozen=True)
-class ClearAudio:
-    """Forget the audio since the last turn."""
-
-
-@dataclass(frozen=True)
-class PressKey:
-    """The caller pressed a key of their telephone: one of 0-9, *, #, A-D."""
-
-    key: str
-
-
-@dataclass(frozen=True)
-class Hold:
-    """The caller put the call on hold, or took it back: meanwhile nobody hears the agent."""
-
-    held: bool
-
-
-@dataclass(frozen=True)
-class HangUp:
-    """The client ended the call."""
-
-    reason: str = "client"
-
-
-Request = (
-    ChangeSession
-    | AddMessage
-    | DeleteMessage
-    | CreateReply
-    | CancelReply
-    | TruncateReply
-    | CommitAudio
-    | ClearAudio
-    | PressKey
-    | Hold
-    | HangUp
-)
-FromClient = AudioFrame | Request
-
-# ---- to the client ---------------------------------------------------------------------------
+from budget.errors import PeerError
+from transport.frame import Pcm
+from transport.requests import FromClient, SessionOptions
 
 
 @dataclass(frozen=True)
@@ -170,12 +43,13 @@ class CallerHeard:
 
 @dataclass(frozen=True)
 class MessageAdded:
-    """A message entered the conversation: a client's text, or the caller's words."""
+    """A message entered the conversation: a client's text, the caller's words, or a function's result (`call_id`)."""
 
     item_id: str
     role: str
     text: str
     spoken: bool = False
+    call_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,9 +86,28 @@ class ReplyCut:
     text: str
 
 
+class Called(Protocol):
+    """A call of a function by the model."""
+
+    @property
+    def call_id(self) -> str:
+        """Names it towards whoever answers."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        ...
+
+    @property
+    def arguments(self) -> str:
+        """JSON, as the model wrote it."""
+        ...
+
+
 @dataclass(frozen=True)
 class ReplyEnded:
-    """The reply is over: its whole text, and how it ended."""
+    """The reply is over: its whole text, how it ended, and which of the client's functions it calls."""
 
     reply_id: str
     item_id: str
@@ -223,6 +116,7 @@ class ReplyEnded:
     reason: str = ""
     audio: bool = True
     tokens: int = 0
+    calls: tuple[Called, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -305,6 +199,26 @@ class CallLeg(Protocol):
         """Tell the client; protocols without a word for it say nothing."""
         ...
 
+    async def press(self, keys: str) -> None:
+        """Press keys (0-9, *, #, A-D) towards the other side. Raises `PeerError`."""
+        ...
+
+    async def transfer(self, target: str) -> None:
+        """Hand the caller over; the call is over then. Raises `PeerError` if it fails: the call goes on."""
+        ...
+
     async def hangup(self, reason: str) -> None:
         """End the connection politely. Safe to call twice."""
         ...
+
+
+class NoTelephone:
+    """What a leg says to what only some telephone lines can do."""
+
+    async def press(self, keys: str) -> None:
+        """See `CallLeg`."""
+        raise PeerError("unsupported", "keys can be pressed over a SIP line only")
+
+    async def transfer(self, target: str) -> None:
+        """See `CallLeg`."""
+        raise PeerError("unsupported", "only a call over a SIP line can be transferred")

@@ -12,22 +12,7 @@ from typing import Any, assert_never
 from budget.errors import PeerError
 from budget.ids import new_id
 from transport.frame import AudioFrame, Framer, Pcm
-from transport.leg import (
-    AddMessage,
-    CallTrouble,
-    CancelReply,
-    ChangeSession,
-    ClearAudio,
-    CommitAudio,
-    CreateReply,
-    DeleteMessage,
-    FromClient,
-    Notice,
-    Request,
-    SessionOptions,
-    TruncateReply,
-    TurnDetection,
-)
+from transport.leg import CallTrouble, Notice
 from transport.realtime_audio import FORMATS, decode_audio, encode_audio
 from transport.realtime_events import (
     AudioAppend,
@@ -47,6 +32,20 @@ from transport.realtime_events import (
     parse_event,
 )
 from transport.realtime_notices import Narrator
+from transport.requests import (
+    AddMessage,
+    CancelReply,
+    ChangeSession,
+    ClearAudio,
+    CommitAudio,
+    CreateReply,
+    DeleteMessage,
+    FromClient,
+    Request,
+    SessionOptions,
+    TruncateReply,
+    TurnDetection,
+)
 from transport.resample import Resampler
 
 Json = dict[str, Any]

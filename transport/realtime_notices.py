@@ -22,10 +22,10 @@ from transport.leg import (
     ReplyStarted,
     ReplyText,
     SessionChanged,
-    SessionOptions,
     TurnMeasured,
 )
 from transport.realtime_audio import FORMATS
+from transport.requests import SessionOptions
 
 Json = dict[str, Any]
 _KEPT_ITEMS = 400

@@ -20,7 +20,8 @@ from aiohttp import WSMsgType, web
 from budget.errors import PeerError
 from transport import g711
 from transport.frame import Framer, Pcm
-from transport.leg import FromClient, HangUp, Notice, PressKey
+from transport.leg import NoTelephone, Notice
+from transport.requests import FromClient, HangUp, PressKey
 from transport.resample import Resampler
 
 RATE = 8_000
@@ -145,7 +146,7 @@ class MediaStream:
         return {"event": event, "streamSid": stream, **fields}
 
 
-class TwilioLeg:
+class TwilioLeg(NoTelephone):
     """A call's leg over an accepted WebSocket whose stream has started."""
 
     kind = "twilio"

@@ -22,9 +22,10 @@ from aiortc.mediastreams import MediaStreamError
 from budget.errors import PeerError
 from transport.backlog import Backlog
 from transport.frame import Framer, Pcm
-from transport.leg import FromClient, Notice, ReplyEnded, ReplyStarted
+from transport.leg import NoTelephone, Notice, ReplyEnded, ReplyStarted
 from transport.opus_track import RATE, AgentTrack
 from transport.realtime import RealtimeSession
+from transport.requests import FromClient
 from transport.resample import Resampler
 
 log = structlog.get_logger(__name__)
@@ -40,7 +41,7 @@ _EARLY_EVENTS = 64
 MOST_EVENT_BYTES = 1 << 18
 
 
-class WebRtcLeg:
+class WebRtcLeg(NoTelephone):
     """A call's leg over one peer connection."""
 
     kind = "webrtc"

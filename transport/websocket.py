@@ -8,8 +8,9 @@ from types import MappingProxyType
 from aiohttp import WSMsgType, web
 
 from transport.frame import Pcm
-from transport.leg import FromClient, Notice
+from transport.leg import NoTelephone, Notice
 from transport.realtime import RealtimeSession
+from transport.requests import FromClient
 
 MOST_BYTES = 8 << 20
 """Largest message: two minutes of 24 kHz audio in base64."""
@@ -18,7 +19,7 @@ HEARTBEAT = 10.0
 _SEND_PATIENCE = 5.0
 
 
-class WebSocketLeg:
+class WebSocketLeg(NoTelephone):
     """A call's leg over an accepted WebSocket."""
 
     kind = "websocket"

@@ -1,7 +1,7 @@
 """The agent's side of a call: starts replies, lets them be heard, holds, drops or interrupts them; keeps what was."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ from tts.clauses import first_clause
 from tts.speech import Synthesizer
 from voice.dialogue import Dialogue, Entry
 from voice.playout import AT_DEADLINE, PATIENCE, Playout
-from voice.reply import Phrases, Reply, Speaker
+from voice.reply import Phrases, Reply, Source, Speaker
 from voice.session import CallSettings
 
 _DECIDES = 0.01
@@ -83,7 +83,7 @@ class Answering:
         source = self._chat.reply(messages, options, deadline=deadline)
         return self._begin(source, settings, read=messages if upcoming else None)
 
-    def say(self, source: AsyncGenerator[str, None], settings: CallSettings) -> Reply:
+    def say(self, source: Source, settings: CallSettings) -> Reply:
         """Start a reply from any source of text."""
         return self._begin(source, settings)
 
@@ -92,9 +92,7 @@ class Answering:
         """The reply that is prepared but not begun, since it is not yet likely to be wanted."""
         return self.reply if self.reply is not None and not self.reply.wanted.is_set() else None
 
-    def _begin(
-        self, source: AsyncGenerator[str, None], settings: CallSettings, *, read: list[Message] | None = None
-    ) -> Reply:
+    def _begin(self, source: Source, settings: CallSettings, *, read: list[Message] | None = None) -> Reply:
         reply_id, item_id = new_id("resp"), new_id("item")
         playout: Playout | None = None
         if settings.audio:
@@ -114,6 +112,7 @@ class Answering:
                 on_text=on_text,
             )
         reply = Reply(reply_id, item_id, playout=playout)
+        reply.offered = frozenset(tool.name for tool in settings.tools)
         self.reply, self.released = reply, False
         reply.task = self._tasks.create_task(self._run(reply, source, settings, read))
         return reply
@@ -215,9 +214,7 @@ class Answering:
                 await self._end(reply, text, "completed", "")
         return Ended(reply, text, reply.seconds_spoken)
 
-    async def _run(
-        self, reply: Reply, source: AsyncGenerator[str, None], settings: CallSettings, read: list[Message] | None
-    ) -> None:
+    async def _run(self, reply: Reply, source: Source, settings: CallSettings, read: list[Message] | None) -> None:
         """Run the reply. Until it is likely to be wanted, the prompt to `read` is judged and read ahead."""
         if read is not None:
             ahead = self._tasks.create_task(self._read_ahead(reply, settings, read))
@@ -254,7 +251,9 @@ class Answering:
         self, reply: Reply, text: str, outcome: Literal["completed", "cancelled", "failed"], reason: str
     ) -> None:
         spoken = reply.playout is not None
-        await self._leg.notify(ReplyEnded(reply.reply_id, reply.item_id, text, outcome, reason, spoken, reply.deltas))
+        calls = reply.theirs if outcome == "completed" else ()
+        ended = ReplyEnded(reply.reply_id, reply.item_id, text, outcome, reason, spoken, reply.deltas, calls)
+        await self._leg.notify(ended)
 
 
 async def _gone(reply: Reply) -> None:

@@ -125,6 +125,10 @@ class Service:
             await hold.release()
             self.observer.call_ended(call.record, lasted)
 
+    def call(self, call_id: str) -> Call | None:
+        """A call in progress."""
+        return self._calls.get(call_id)
+
     async def drain(self) -> None:
         """End all calls, politely and then at once."""
         for call in list(self._calls.values()):

@@ -23,31 +23,25 @@ from asr.transcript import Heard
 from budget.deadline import LatencyBudget, TurnTimings
 from budget.errors import PeerError
 from transport.frame import AudioFrame
-from transport.leg import (
-    CallerHeard,
-    CallLeg,
-    CallTrouble,
-    HangUp,
-    SessionChanged,
-)
+from transport.leg import CallerHeard, CallLeg, CallTrouble, SessionChanged
+from transport.requests import Act, HangUp
 from vad.wording import backchannel
+from voice import speaking
 from voice.answering import Answering, Ended, ReplyAudible, ReplyFinished, SentenceJudged
+from voice.controls import Acted, Controls
 from voice.dialogue import Dialogue
 from voice.engines import CallEngines
 from voice.hearing import Decoded, Hearing
 from voice.inbox import CallEvent, Inbox, Tick
 from voice.keypad import Keypad, answer
+from voice.line_tools import offered
 from voice.observe import Observer
 from voice.pause import SoundJudged
 from voice.records import CallRecord, OpenTurn, Outcome
-from voice.reply import RECOGNITION_FAILED, fixed
 from voice.requests import apply_request
 from voice.session import CallSettings
 from voice.turn_taking import (
     AbandonTurn,
-    AgentAsked,
-    AgentDone,
-    AgentHeard,
     Apologise,
     BeginTurn,
     CallerInsists,
@@ -91,12 +85,13 @@ class Call:
         self.turns = Turns(leg, self.dialogue, self.record, observer)
         self.keypad = Keypad()
         self.held = False
-        self._observer = observer
+        self.observer = observer
         self._inbox = Inbox()
-        self._active = self._heard_at = self.record.started
+        self.active = self._heard_at = self.record.started
         self._tasks: asyncio.TaskGroup
         self.hearing: Hearing
         self.answering: Answering
+        self.controls: Controls
 
     async def run(self) -> CallRecord:
         """Run the call to its end."""
@@ -112,6 +107,7 @@ class Call:
             self.record.reason = str(ended.exceptions[0])
         finally:
             self.hearing.close()
+            self.controls.over()
             await self.turns.left(self.answering.left())
             await self.engines.chat.close()
             with suppress(ConnectionError, RuntimeError):
@@ -122,8 +118,13 @@ class Call:
         """End the call from outside its loop: the service is stopping."""
         self._inbox.post(HangUp(reason))
 
+    def post(self, event: CallEvent) -> None:
+        """Something happened, or is asked for, outside the loop."""
+        self._inbox.post(event)
+
     def _assemble(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
+        self.controls = Controls(self, tasks)
         self.hearing = Hearing(
             self.engines.detector,
             self.engines.recognizer,
@@ -149,9 +150,9 @@ class Call:
         self.adopt(self.settings)
         await self.leg.notify(SessionChanged(self.settings.options()))
         if self.leg.greets:
-            await self.begin_reply(None)
+            await speaking.greet(self)
         else:
-            self._warm_prompt("")
+            self.warm_prompt("")
 
     async def _read(self) -> None:
         try:
@@ -172,15 +173,19 @@ class Call:
             case SentenceJudged():
                 self._judged(event)
             case ReplyAudible(reply_id, at):
-                await self._audible(reply_id, at)
+                await speaking.audible(self, reply_id, at)
             case ReplyFinished(reply_id):
-                await self._finished(reply_id)
+                await speaking.finished(self, reply_id)
+            case Acted():
+                await self.controls.acted(event)
+            case Act():
+                await self.controls.ask(event)
             case Tick(now):
                 await self._watch_clock(now)
             case HangUp(reason):
                 raise _HungUpError(reason)
             case _:
-                self._active = asyncio.get_running_loop().time()
+                self.active = asyncio.get_running_loop().time()
                 await apply_request(self, event)
 
     async def _hear(self, frame: AudioFrame) -> None:
@@ -201,7 +206,7 @@ class Call:
         """Let turn taking see the event and carry out what it says."""
         now = asyncio.get_running_loop().time()
         if isinstance(event, CallerSpoke):
-            self._active = now
+            self.active = now
         if isinstance(event, TurnOver) and self.turns.open is not None:
             self.turns.open.stamp(endpoint=now)
         for command in self.talk.step(event):
@@ -220,18 +225,18 @@ class Call:
             case CommitTurn():
                 await self._commit()
             case DropReply():
-                await self._take_back()
+                await speaking.take_back(self)
             case HoldReply():
                 await self.answering.hold()
             case ResumeReply():
                 self.answering.resume()
-                self._observer.resumed(self.leg.kind)
+                self.observer.resumed(self.leg.kind)
             case Interrupt():
-                await self.stop_agent("turn_detected")
+                await speaking.stop_agent(self, "turn_detected")
             case AbandonTurn():
                 await self._abandon()
             case Apologise():
-                await self._apologise()
+                await speaking.apologise(self)
             case _:
                 assert_never(command)
 
@@ -288,22 +293,24 @@ class Call:
         await self.leg.notify(CallerHeard(turn.item_id, heard.text, heard.committed, final=False))
         if not backchannel(heard.text):
             await self.talk_about(CallerInsists())
-        self._warm_prompt(heard.text)
+        self.warm_prompt(heard.text)
 
     async def _commit(self) -> None:
         if self.turns.open is not None:
             self.turns.open.stamp(endpoint=asyncio.get_running_loop().time())
         await self.turns.commit(self.hearing.last_speech)
+        await self.controls.spoken()
         if self.talk.answers and self.answering.reply is not None:
             await self.answering.release()
         else:
-            await self._close_turn(Outcome.UNANSWERED)
+            await self.close_turn(Outcome.UNANSWERED)
 
     async def _abandon(self) -> None:
         await self.turns.abandon(self.hearing.last_speech)
         self._forget_audio()
 
-    async def _close_turn(self, outcome: Outcome, ended: Ended | None = None) -> None:
+    async def close_turn(self, outcome: Outcome, ended: Ended | None = None) -> None:
+        """The answered turn is over, with its reply or without one."""
         await self.turns.close(outcome, ended)
         self._forget_audio()
 
@@ -317,61 +324,7 @@ class Call:
             budget = LatencyBudget(turn.timings.speech_end, self.settings.target)
             self.answering.answer(self.settings, turn.text, deadline=budget.deadline)
 
-    async def begin_reply(self, settings: CallSettings | None) -> None:
-        """Speak without being spoken to: an answer the client asked for, or (None) the greeting."""
-        if settings is None and not self.settings.greeting:
-            return
-        await self.talk_about(AgentAsked())
-        if settings is None:
-            self.answering.say(fixed(self.settings.greeting), self.settings)
-        else:
-            now = asyncio.get_running_loop().time()
-            self.answering.answer(settings, "", deadline=now + settings.target)
-        await self.answering.release()
-
-    async def _apologise(self) -> None:
-        await self.leg.notify(CallTrouble(RECOGNITION_FAILED.code, str(RECOGNITION_FAILED)))
-        await self.talk_about(AgentAsked())
-        self.answering.say(fixed(RECOGNITION_FAILED), self.settings)
-        await self.answering.release()
-
-    async def _audible(self, reply_id: str, at: float) -> None:
-        reply = self.answering.reply
-        if reply is None or reply.reply_id != reply_id:
-            return
-        reply.stamps.setdefault("first_sent", at)
-        self.turns.audible(at, self.settings.target, reply.first_sound_took)
-        await self.talk_about(AgentHeard(self.hearing.now))
-
-    async def _finished(self, reply_id: str) -> None:
-        reply = self.answering.reply
-        if reply is None or reply.reply_id != reply_id:
-            return
-        ended = await self.answering.finish()
-        await self.talk_about(AgentDone())
-        self._active = asyncio.get_running_loop().time()
-        if ended is not None:
-            self._observer.spoken(ended.reply)
-            await self._close_turn(Outcome.FAILED if ended.reply.error else Outcome.ANSWERED, ended)
-        self._warm_prompt("")
-
-    async def stop_agent(self, reason: str, *, flush: bool = True, heard: float | None = None) -> None:
-        """Stop the reply in progress; what was heard of it stays in the conversation."""
-        ended = await self.answering.interrupt(reason, flush=flush, heard=heard)
-        if ended is None:
-            return
-        self._observer.spoken(ended.reply)
-        if self.turns.answered is not None:
-            self.turns.answered.cut_at = ended.heard
-        await self._close_turn(Outcome.BARGED_IN, ended)
-        await self.talk_about(AgentDone())
-        self._warm_prompt("")
-
-    async def _take_back(self) -> None:
-        if (dropped := await self.answering.drop()) is not None:
-            self._observer.taken_back(dropped, self.leg.kind)
-
-    def _warm_prompt(self, upcoming: str) -> None:
+    def warm_prompt(self, upcoming: str) -> None:
         """Have the conversation so far read by the model while nobody waits for it."""
         if not upcoming:
             self.dialogue.trim(self.settings.prompt_tokens)
@@ -381,10 +334,11 @@ class Call:
         for event in self.hearing.stalled(now - self._heard_at):
             await self.talk_about(event)
         await answer(self, now)
+        await self.controls.look(now)
         if now - self.record.started > self.settings.max_duration:
             raise _HungUpError("maximum duration reached")
-        idle = self.answering.reply is None and not self.held
-        if idle and now - self._active > self.settings.idle_timeout:
+        idle = self.answering.reply is None and not self.held and self.controls.doing is None
+        if idle and now - self.active > self.settings.idle_timeout:
             raise _HungUpError("idle")
 
     def adopt(self, settings: CallSettings) -> None:
@@ -392,6 +346,7 @@ class Call:
         detection = settings.turn_detection
         self.settings = settings
         self.dialogue.instructions = settings.instructions
+        self.dialogue.tools = offered(settings)
         self.talk.answers = detection.automatic and detection.answer
         self.talk.interruptible = detection.interrupt
         self.hearing.automatic = detection.automatic

@@ -105,6 +105,10 @@ class CallConfig(_Section):
     idle_timeout: Seconds = Field(120.0, description="hang up after so long without a word from either side")
     max_duration: Seconds = Field(3600.0, description="longest call")
     max_calls: int = Field(4, ge=1, le=10_000, description="calls at once; more are refused with 503")
+    tools: tuple[Literal["hang_up", "transfer_call", "press_keys", "read_keys", "hold"], ...] = Field(
+        (), description="what the model may do with the line; it must be one that was trained to call functions"
+    )
+    transfers: dict[str, str] = Field({}, description="to whom the model may transfer: numbers or SIP URIs by name")
     target: Seconds = Field(0.8, description="promised voice-to-voice latency")
 
 
@@ -243,6 +247,8 @@ class Settings(BaseSettings):
             target=self.call.target,
             idle_timeout=self.call.idle_timeout,
             max_duration=self.call.max_duration,
+            line_tools=self.call.tools,
+            transfers=self.call.transfers,
         )
 
 

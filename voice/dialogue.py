@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from llm.chat import Message
+from llm.chat import Message, Tool, ToolCall
 from llm.prompt import estimated_tokens
+
+_NO_RESULT = "(no result yet)"
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,21 @@ def _cut(clause: SpokenClause, heard: float) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One message of the conversation, named as the client knows it."""
+    """One message of the conversation, named as the client knows it.
+
+    `call`: what the assistant called, or what a "tool" entry is the result of.
+    """
 
     item_id: str
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     text: str
     clauses: tuple[SpokenClause, ...] = ()
+    call: ToolCall | None = None
+
+    @property
+    def message(self) -> Message:
+        """The entry as the model sees it."""
+        return Message(self.role, self.text, call=self.call)
 
 
 class Dialogue:
@@ -65,6 +76,8 @@ class Dialogue:
 
     def __init__(self, instructions: str, *, limit: int = 400) -> None:
         self.instructions = instructions
+        self.tools: tuple[Tool, ...] = ()
+        """What the model may call."""
         self._entries: list[Entry] = []
         self._limit = limit
 
@@ -109,8 +122,8 @@ class Dialogue:
         Done between turns and in one large step, so that the model reads the shorter prompt while
         nobody waits for it, and then keeps its cache for many turns.
         """
-        sizes = [estimated_tokens(Message(entry.role, entry.text)) for entry in self._entries]
-        used = sum(sizes) + estimated_tokens(Message("system", self.instructions))
+        sizes = [estimated_tokens(entry.message) for entry in self._entries]
+        used = sum(sizes) + estimated_tokens(self._system())
         if used + reserve <= budget:
             return
         first = 0
@@ -123,17 +136,30 @@ class Dialogue:
         """The conversation so far."""
         return tuple(self._entries)
 
+    def _system(self) -> Message:
+        return Message("system", self.instructions, tools=self.tools)
+
     def messages(self, upcoming: str = "") -> list[Message]:
         """The prompt: instructions, the conversation, and the caller's words not yet in it.
 
-        Successive messages of one role are joined, since many chat templates want them to alternate.
+        Successive messages of one role are joined, since many chat templates want them to alternate. Each call of
+        a function is followed by its result, which servers insist on.
         """
-        turns = [Message("system", self.instructions)] if self.instructions else []
-        said = [Message(entry.role, entry.text) for entry in self._entries if entry.text.strip()]
+        turns = [self._system()] if self.instructions or self.tools else []
+        results = {e.call.call_id: e for e in self._entries if e.role == "tool" and e.call is not None}
+        said: list[Message] = []
+        for entry in self._entries:
+            if entry.call is not None:
+                if entry.role == "assistant":
+                    result = results.get(entry.call.call_id)
+                    said += [entry.message, result.message if result else Message("tool", _NO_RESULT, call=entry.call)]
+            elif entry.text.strip():
+                said.append(entry.message)
         if upcoming.strip():
             said.append(Message("user", upcoming))
         for message in said:
-            if turns and turns[-1].role == message.role and message.role != "system":
+            joins = message.call is None and message.role != "system"
+            if joins and turns and turns[-1].role == message.role and turns[-1].call is None:
                 turns[-1] = Message(message.role, f"{turns[-1].text} {message.text}")
             else:
                 turns.append(message)

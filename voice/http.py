@@ -24,6 +24,7 @@ from transport.webrtc import WebRtcLeg
 from transport.websocket import WebSocketLeg
 from voice.app import CallHold, Service
 from voice.calls_http import call_routes
+from voice.control_http import control_routes
 from voice.guard import key_is_good, origin_is_good, presented_key
 from voice.http_problem import problem
 from voice.record_keeping import Records
@@ -56,6 +57,7 @@ def build(service: Service, tasks: asyncio.TaskGroup, records: Records | None = 
             web.get("/twilio", _twilio),
             web.static("/static", str(files("voice") / "web")),
             *call_routes(records),
+            *control_routes(service),
         ]
     )
     return app

@@ -4,8 +4,9 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 
-from transport.leg import FromClient
+from transport.requests import FromClient
 from voice.answering import ReplyAudible, ReplyFinished, SentenceJudged
+from voice.controls import Acted
 from voice.hearing import Decoded
 from voice.pause import SoundJudged
 
@@ -17,7 +18,7 @@ class Tick:
     now: float
 
 
-CallEvent = FromClient | Decoded | SoundJudged | SentenceJudged | ReplyAudible | ReplyFinished | Tick
+CallEvent = FromClient | Decoded | SoundJudged | SentenceJudged | ReplyAudible | ReplyFinished | Acted | Tick
 
 LIMIT = 250
 """Entries from the client that may wait: 5 s of audio. Beyond it the leg is read no further."""

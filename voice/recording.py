@@ -14,7 +14,8 @@ import numpy as np
 import structlog
 
 from transport.frame import RATE, AudioFrame, Pcm
-from transport.leg import CallLeg, FromClient, Notice
+from transport.leg import CallLeg, Notice
+from transport.requests import FromClient
 from transport.resample import Resampler
 
 log = structlog.get_logger(__name__)
@@ -128,6 +129,14 @@ class RecordedLeg:
     async def notify(self, notice: Notice) -> None:
         """See `CallLeg`."""
         await self._leg.notify(notice)
+
+    async def press(self, keys: str) -> None:
+        """See `CallLeg`."""
+        await self._leg.press(keys)
+
+    async def transfer(self, target: str) -> None:
+        """See `CallLeg`."""
+        await self._leg.transfer(target)
 
     async def hangup(self, reason: str) -> None:
         """See `CallLeg`. Completes the recording."""

@@ -14,6 +14,7 @@ import structlog
 
 from budget.deadline import Stage
 from budget.errors import EngineError
+from llm.chat import ToolCall
 from tts.clauses import ClauseLimits, ClauseSplitter
 from tts.speakable import speakable
 from tts.speech import Pcm, Synthesizer, Voice
@@ -23,6 +24,9 @@ log = structlog.get_logger(__name__)
 
 _CLAUSES_AHEAD = 4
 _END = None
+
+Source = AsyncGenerator[str | ToolCall, None]
+"""What a reply is made of: text to be spoken, functions to be called."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,10 @@ class Reply:
         """None: a reply in text only."""
         self.text = ""
         self.deltas = 0
+        self.calls: list[ToolCall] = []
+        """Functions that the model called: to be done once the reply was heard."""
+        self.offered: frozenset[str] = frozenset()
+        """The names of those that the client offered."""
         self.error: EngineError | None = None
         self.stamps: dict[str, float] = {}
         self.task: asyncio.Task[None] | None = None
@@ -67,6 +75,11 @@ class Reply:
         """Set once the client may hear or read any of it."""
         self.wanted = asyncio.Event()
         """Set once it is likely enough to be wanted that the model shall begin."""
+
+    @property
+    def theirs(self) -> tuple[ToolCall, ...]:
+        """The calls that are the client's to do."""
+        return tuple(call for call in self.calls if call.name in self.offered)
 
     @property
     def seconds_spoken(self) -> float:
@@ -83,7 +96,7 @@ class Reply:
         """Note that `name` happened now, if for the first time."""
         self.stamps.setdefault(name, asyncio.get_running_loop().time())
 
-    async def write(self, source: AsyncGenerator[str, None], on_text: Callable[[str], Awaitable[None]]) -> None:
+    async def write(self, source: Source, on_text: Callable[[str], Awaitable[None]]) -> None:
         """Run a reply in text only: every delta goes out at once, from when the gate opens."""
         try:
             async for delta in self._timed(source):
@@ -95,7 +108,7 @@ class Reply:
             self.error = error
         await self.gate.wait()
 
-    async def speak(self, source: AsyncGenerator[str, None], speaker: Speaker, limits: ClauseLimits) -> None:
+    async def speak(self, source: Source, speaker: Speaker, limits: ClauseLimits) -> None:
         """Run a spoken reply, cut to clauses by `limits`, until it was heard to its end."""
         assert self.playout is not None
         clauses: asyncio.Queue[str | None] = asyncio.Queue(_CLAUSES_AHEAD)
@@ -106,7 +119,7 @@ class Reply:
 
     async def _think(
         self,
-        source: AsyncGenerator[str, None],
+        source: Source,
         clauses: asyncio.Queue[str | None],
         speaker: Speaker,
         splitter: ClauseSplitter,
@@ -121,7 +134,7 @@ class Reply:
             for clause in splitter.flush():
                 words = words or bool(speakable(clause, speaker.voice.language))
                 await clauses.put(clause)
-            if not words:
+            if not words and not self.calls:
                 raise EngineError(Stage.LLM, "the model answered nothing that can be spoken")
         except EngineError as error:
             log.warning("reply failed", stage=error.stage.name, error=str(error))
@@ -129,13 +142,16 @@ class Reply:
             await clauses.put(speaker.apology)
         await clauses.put(_END)
 
-    async def _timed(self, source: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+    async def _timed(self, source: Source) -> AsyncGenerator[str, None]:
         self.stamp("llm_started")
         async with contextlib.aclosing(source):
             async for delta in source:
                 self.stamp("llm_first_token")
                 self.deltas += 1
-                yield delta
+                if isinstance(delta, ToolCall):
+                    self.calls.append(delta)
+                else:
+                    yield delta
 
     async def _voice(self, clauses: asyncio.Queue[str | None], speaker: Speaker) -> None:
         assert self.playout is not None

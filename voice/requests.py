@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING, assert_never
 
 from budget.errors import PeerError
-from transport.leg import (
+from transport.leg import CallTrouble, MessageAdded, MessageDeleted, ReplyCut, SessionChanged
+from transport.requests import (
+    Act,
     AddMessage,
-    CallTrouble,
+    AddToolResult,
     CancelReply,
     ChangeSession,
     ClearAudio,
@@ -14,18 +16,15 @@ from transport.leg import (
     DeleteMessage,
     HangUp,
     Hold,
-    MessageAdded,
-    MessageDeleted,
     PressKey,
-    ReplyCut,
     Request,
-    SessionChanged,
     SessionOptions,
     TruncateReply,
 )
 from voice.dialogue import Entry
 from voice.keypad import press
 from voice.session import check
+from voice.speaking import begin_reply, greet, stop_agent
 from voice.turn_taking import Agent, CallerFellSilent, CallerSpoke, TurnOver
 
 if TYPE_CHECKING:
@@ -36,15 +35,17 @@ async def apply_request(call: "Call", request: Request) -> None:
     """Carry out one request; what can't be done is told to the client and changes nothing."""
     try:
         match request:
-            case ChangeSession(options, greet):
+            case ChangeSession(options, greets):
                 _check(call, options)
                 call.adopt(call.settings.changed(options))
                 await call.leg.notify(SessionChanged(call.settings.options()))
-                if greet and not call.dialogue.entries() and call.talk.agent is Agent.SILENT:
-                    await call.begin_reply(None)
+                if greets and not call.dialogue.entries() and call.talk.agent is Agent.SILENT:
+                    await greet(call)
             case AddMessage(item_id, role, text):
                 call.dialogue.add(Entry(item_id, role, text))
                 await call.leg.notify(MessageAdded(item_id, role, text))
+            case AddToolResult():
+                await _tool_result(call, request)
             case DeleteMessage(item_id):
                 await _delete(call, item_id)
             case CreateReply():
@@ -52,7 +53,7 @@ async def apply_request(call: "Call", request: Request) -> None:
             case CancelReply(flush):
                 if call.answering.reply is None:
                     raise PeerError("response_cancel_not_active", "there is no reply in progress to cancel")
-                await call.stop_agent("client_cancelled", flush=flush)
+                await stop_agent(call, "client_cancelled", flush=flush)
             case TruncateReply():
                 await _truncate(call, request)
             case CommitAudio():
@@ -63,9 +64,9 @@ async def apply_request(call: "Call", request: Request) -> None:
                 await press(call, key)
             case Hold(held):
                 call.held = held
-                await call.stop_agent("held")
-            case HangUp():
-                pass  # the loop ends the call before it asks here
+                await stop_agent(call, "held")
+            case HangUp() | Act():
+                pass  # the loop takes these before it asks here
             case _:
                 assert_never(request)
     except PeerError as error:
@@ -74,6 +75,14 @@ async def apply_request(call: "Call", request: Request) -> None:
 
 def _check(call: "Call", options: SessionOptions) -> None:
     check(options, languages=call.engines.languages, voices=call.engines.synthesizer.voices())
+
+
+async def _tool_result(call: "Call", result: AddToolResult) -> None:
+    called = next((e.call for e in call.dialogue.entries() if e.call and e.call.call_id == result.call_id), None)
+    if called is None:
+        raise PeerError("item_not_found", f"no function was called as {result.call_id!r}", param="item.call_id")
+    call.dialogue.add(Entry(result.item_id, "tool", result.output, call=called))
+    await call.leg.notify(MessageAdded(result.item_id, "tool", result.output, call_id=result.call_id))
 
 
 async def _delete(call: "Call", item_id: str) -> None:
@@ -88,13 +97,13 @@ async def _create_reply(call: "Call", request: CreateReply) -> None:
             "conversation_already_has_active_response", "a reply is in progress; cancel it or wait for its end"
         )
     _check(call, request.options)
-    await call.begin_reply(call.settings.changed(request.options))
+    await begin_reply(call, call.settings.changed(request.options))
 
 
 async def _truncate(call: "Call", request: TruncateReply) -> None:
     reply = call.answering.reply
     if reply is not None and reply.item_id == request.item_id:
-        await call.stop_agent("client_cancelled", heard=request.heard)
+        await stop_agent(call, "client_cancelled", heard=request.heard)
         return
     text = call.dialogue.truncate(request.item_id, request.heard)
     if text is None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from budget.errors import PeerError
 from llm.prompt import SYSTEM_PROMPT
-from transport.leg import SessionOptions, TurnDetection
+from transport.requests import SessionOptions, Tool, TurnDetection
 from tts.speech import Voice
 from vad.turn_end import EndpointRule
 
@@ -36,6 +36,12 @@ class CallSettings:
     target: float = 0.8
     idle_timeout: float = 120.0
     max_duration: float = 3600.0
+    tools: tuple[Tool, ...] = ()
+    """Functions that the client offers to the model."""
+    line_tools: tuple[str, ...] = ()
+    """What the model may do with the line, by the names in `voice.line_tools`."""
+    transfers: Mapping[str, str] = field(default_factory=dict)
+    """To whom the model may hand a caller over: targets by name."""
 
     def changed(self, options: SessionOptions) -> "CallSettings":
         """With the options that were given; the rest stays."""

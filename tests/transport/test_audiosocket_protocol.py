@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from budget.errors import PeerError
 from transport.audiosocket import AudioSocketStream
 from transport.frame import AudioFrame
-from transport.leg import HangUp, PressKey
+from transport.requests import HangUp, PressKey
 
 CALL = UUID("40325ec2-5efd-4bd3-805f-53576e581d13")
 

@@ -12,17 +12,10 @@ from pydantic import TypeAdapter
 
 from transport.frame import AudioFrame
 from transport.leg import (
-    AddMessage,
     CallerHeard,
     CallerStarted,
     CallerStopped,
     CallTrouble,
-    CancelReply,
-    ChangeSession,
-    ClearAudio,
-    CommitAudio,
-    CreateReply,
-    DeleteMessage,
     MessageAdded,
     MessageDeleted,
     ReplyCut,
@@ -30,12 +23,21 @@ from transport.leg import (
     ReplyStarted,
     ReplyText,
     SessionChanged,
-    SessionOptions,
-    TruncateReply,
-    TurnDetection,
     TurnMeasured,
 )
 from transport.realtime import RealtimeSession
+from transport.requests import (
+    AddMessage,
+    CancelReply,
+    ChangeSession,
+    ClearAudio,
+    CommitAudio,
+    CreateReply,
+    DeleteMessage,
+    SessionOptions,
+    TruncateReply,
+    TurnDetection,
+)
 
 SERVER_EVENT = TypeAdapter(RealtimeServerEvent)
 OPTIONS = SessionOptions("Be brief.", "", "en", "", 1.0, 0.3, 120, True, TurnDetection())

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import eventually, free_port
-from transport.leg import FromClient, Hold, PressKey
+from transport.requests import FromClient, Hold, PressKey
 from transport.rtp.digits import event_packets
 from transport.sip.endpoint import Invitation, SipEndpoint
 from transport.sip.leg import SipLeg

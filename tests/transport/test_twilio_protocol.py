@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from budget.errors import PeerError
 from transport import g711
 from transport.frame import AudioFrame
-from transport.leg import HangUp
+from transport.requests import HangUp
 from transport.twilio import MediaStream
 
 START = {

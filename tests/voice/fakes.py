@@ -10,11 +10,12 @@ import numpy as np
 from asr.recognizer import DecodeRequest
 from asr.transcript import Transcript
 from budget.deadline import Stage
-from budget.errors import EngineError
+from budget.errors import EngineError, PeerError
 from budget.governor import Effort
-from llm.chat import Message, ReplyOptions
+from llm.chat import Message, ReplyOptions, ToolCall
 from transport.frame import AudioFrame
-from transport.leg import HangUp, Notice, Request
+from transport.leg import Notice
+from transport.requests import HangUp, Request
 from tts.speech import Voice
 from vad.speech import WINDOW, SpeechDetector
 from voice.call import Call
@@ -58,7 +59,9 @@ class FakeRecognizer:
 class FakeChat:
     """Answers `words` one by one."""
 
-    words: list[str] = field(default_factory=lambda: ["Good", " morning", " to", " you."])
+    words: list[str | ToolCall] = field(default_factory=lambda: ["Good", " morning", " to", " you."])
+    then: list[str | ToolCall] = field(default_factory=list)
+    """What it answers from the second time on, if anything else."""
     first: float = 0.08
     per_word: float = 0.02
     broken_after: int | None = None
@@ -73,12 +76,13 @@ class FakeChat:
 
     async def reply(
         self, messages: list[Message], options: ReplyOptions, *, deadline: float = 0.0
-    ) -> AsyncGenerator[str, None]:
+    ) -> AsyncGenerator[str | ToolCall, None]:
         self.prompts.append(messages)
         self.options.append(options)
         try:
             await asyncio.sleep(self.first)
-            for i, word in enumerate(self.words):
+            words = self.then if self.then and len(self.prompts) > 1 else self.words
+            for i, word in enumerate(words):
                 if i == self.broken_after:
                     raise EngineError(Stage.LLM, "broken")
                 yield word
@@ -142,6 +146,8 @@ class ScriptedLeg:
         self.flushed: list[float] = []
         self.notices: list[tuple[float, Notice]] = []
         self.hung_up = ""
+        self.pressed: list[str] = []
+        self.transferred: list[tuple[float, str]] = []
 
     async def frames(self) -> AsyncIterator[AudioFrame | Request]:
         loop = asyncio.get_running_loop()
@@ -167,6 +173,15 @@ class ScriptedLeg:
 
     async def notify(self, notice: Notice) -> None:
         self.notices.append((asyncio.get_running_loop().time(), notice))
+
+    async def press(self, keys: str) -> None:
+        self.pressed.append(keys)
+
+    async def transfer(self, target: str) -> None:
+        await asyncio.sleep(0.5)
+        if target == "nobody":
+            raise PeerError("transfer_failed", "the other side answered 404")
+        self.transferred.append((asyncio.get_running_loop().time(), target))
 
     async def hangup(self, reason: str) -> None:
         self.hung_up = reason

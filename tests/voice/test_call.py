@@ -9,24 +9,26 @@ import pytest
 from llm.chat import Message
 from tests.voice.fakes import FakeChat, FakeRecognizer, FakeSynthesizer, Scene, ScriptedLeg
 from transport.leg import (
-    AddMessage,
     CallerHeard,
     CallTrouble,
-    CancelReply,
-    ChangeSession,
-    CommitAudio,
-    CreateReply,
-    DeleteMessage,
     MessageDeleted,
     ReplyCut,
     ReplyEnded,
     ReplyStarted,
     ReplyText,
     SessionChanged,
+    TurnMeasured,
+)
+from transport.requests import (
+    AddMessage,
+    CancelReply,
+    ChangeSession,
+    CommitAudio,
+    CreateReply,
+    DeleteMessage,
     SessionOptions,
     TruncateReply,
     TurnDetection,
-    TurnMeasured,
 )
 from voice.session import CallSettings
 

@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from budget.errors import PeerError
 from tests.voice.fakes import FakeChat, Scene, ScriptedLeg
-from transport.leg import CallTrouble, MessageAdded, PressKey, ReplyCut, TurnMeasured
-from voice.keypad import KEYS, MOST, PAUSE, Keypad
+from transport.leg import CallTrouble, MessageAdded, ReplyCut, TurnMeasured
+from transport.requests import PressKey, ReadKeys
+from voice.keypad import KEYS, Keypad
+
+MOST, PAUSE = ReadKeys().most, ReadKeys().pause
 
 
 def test_keys_are_complete_after_a_pause() -> None:

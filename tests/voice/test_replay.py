@@ -10,7 +10,8 @@ from loadtest.latency import speech_span
 from tests.conftest import recording
 from tests.voice.fakes import FakeChat, FakeRecognizer, Scene, ScriptedLeg
 from transport.frame import AudioFrame
-from transport.leg import HangUp, MessageDeleted, Request
+from transport.leg import MessageDeleted
+from transport.requests import HangUp, Request
 from vad.silero import SileroDetector, load_session
 from vad.smart_turn import SmartTurn
 from voice.catalogue import CATALOGUE

@@ -17,7 +17,7 @@ from aiortp.base_session import BaseRTPSession
 from aiortp.cn import build_cn_payload
 
 from transport.frame import Framer, Pcm, from_pcm16, to_pcm16
-from transport.leg import FromClient, PressKey
+from transport.requests import FromClient, PressKey
 from transport.resample import Resampler
 from transport.rtp.digits import DigitsHeard, EventPacket, event_packets
 from transport.rtp.formats import Format

@@ -10,7 +10,8 @@ import structlog
 from budget.errors import PeerError
 from transport.backlog import Backlog
 from transport.frame import Pcm
-from transport.leg import FromClient, Hold, Notice
+from transport.leg import Notice
+from transport.requests import FromClient, Hold
 from transport.rtp.clock import RtpClock
 from transport.rtp.stream import Media, RtpStream
 from transport.sip.negotiation import Negotiation

@@ -20,7 +20,7 @@ from aiosipua.transport import TcpSipTransport, UdpSipTransport
 
 from budget.errors import PeerError
 from transport.addresses import own_address
-from transport.leg import PressKey
+from transport.requests import PressKey
 from transport.sip import offer
 from transport.sip.leg import SipLeg
 from transport.sip.lines import CallerLine
