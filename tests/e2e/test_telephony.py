@@ -223,3 +223,26 @@ def test_a_taken_port_that_was_asked_for_is_an_error_that_names_the_setting(tmp_
         taken.listen()
         with pytest.raises(RuntimeError, match=r"audiosocket\.port"):
             start_server(tmp_path, HALFSECOND_AUDIOSOCKET__PORT=str(taken.getsockname()[1]))
+
+
+async def test_who_controls_a_call_may_end_it_with_a_goodbye(server: Server) -> None:
+    asterisk = await Asterisk.dial(server)
+    await asterisk.say(silence(3.0))
+    greeted = len(asterisk.heard)
+    name = json.loads(server.get("/v1/calls")[1])["calls"][0]["id"]
+    async with aiohttp.ClientSession() as http, asyncio.TaskGroup() as tasks:
+        line = tasks.create_task(asterisk.say(silence(6.0)))
+
+        async def control(what: str, **wish: str) -> tuple[int, dict]:
+            async with http.post(server.url(f"/v1/calls/{name}/{what}"), json=wish) as answer:
+                return answer.status, await answer.json()
+
+        assert (await control("transfer", to="sip:a@example.net"))[1]["error"]["code"] == "unsupported"
+        assert (await control("press", keys="hello"))[0] == 400
+        assert await control("hangup", say="Goodbye, and thank you.") == (200, {"result": "ended"})
+        await server.idle()
+        assert (await control("hangup"))[0] == 404
+        await line
+    assert asterisk.hung_up
+    assert asterisk.sounding(greeted) > 0.8, "the goodbye was heard"
+    assert json.loads(server.get(f"/v1/calls/{name}")[1])["reason"] == "agent hung up"
