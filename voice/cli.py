@@ -23,6 +23,7 @@ examples:
   halfsecond models pull              fetch the default models, once
   halfsecond doctor                   check and measure this machine
   halfsecond serve                    then open http://127.0.0.1:8080/ and talk
+  halfsecond serve --sip              and take telephone calls on port 5060
   halfsecond loadtest --calls 1 2 4   measure a running service
   halfsecond plan --device rtx4090    simulate another machine
   halfsecond serve --tts.engine kokoro --tts.voice af_heart
