@@ -18,6 +18,7 @@ from transport.realtime_events import (
     AudioAppend,
     AudioClear,
     AudioCommit,
+    FunctionTool,
     Item,
     ItemCreate,
     ItemDelete,
@@ -34,6 +35,7 @@ from transport.realtime_events import (
 from transport.realtime_notices import Narrator
 from transport.requests import (
     AddMessage,
+    AddToolResult,
     CancelReply,
     ChangeSession,
     ClearAudio,
@@ -43,6 +45,7 @@ from transport.requests import (
     FromClient,
     Request,
     SessionOptions,
+    Tool,
     TruncateReply,
     TurnDetection,
 )
@@ -178,7 +181,12 @@ def _options(session: Session, greeting: str | bool | None) -> SessionOptions:
         max_tokens=common.max_tokens,
         audio=common.audio,
         turn_detection=detection,
+        tools=None if session.tools is None else tuple(map(_tool, session.tools)),
     )
+
+
+def _tool(tool: FunctionTool) -> Tool:
+    return Tool(tool.name, tool.description, tool.parameters or {"type": "object", "properties": {}})
 
 
 def _reply_options(params: ResponseParams) -> SessionOptions:
@@ -196,7 +204,9 @@ def _reply_options(params: ResponseParams) -> SessionOptions:
     )
 
 
-def _message(item: Item) -> AddMessage:
+def _message(item: Item) -> AddMessage | AddToolResult:
+    if item.type == "function_call_output":
+        return AddToolResult(item.id or new_id("item"), item.call_id, item.output)
     if item.type != "message":
         raise PeerError("invalid_value", f"items of type {item.type!r} are not supported", param="item.type")
     texts = [part.text for part in item.content if part.text and part.type in ("input_text", "output_text", "text")]

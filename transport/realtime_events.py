@@ -1,6 +1,6 @@
 """OpenAI Realtime (GA) client events as they come over the wire, checked and bounded.
 
-Field names and meanings are OpenAI's; fields that this service has no use for (tools, tracing,
+Field names and meanings are OpenAI's; fields that this service has no use for (tracing,
 ...) are accepted and ignored. `session.halfsecond` is this service's own: {"greeting": text or true}.
 """
 
@@ -71,6 +71,15 @@ class Extension(_Wire):
     greeting: Annotated[str, Field(max_length=500)] | bool | None = None
 
 
+class FunctionTool(_Wire):
+    """A function that the client offers to the model."""
+
+    type: Literal["function"] = "function"
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    description: Annotated[str, Field(max_length=2_000)] = ""
+    parameters: dict[str, Any] = {}
+
+
 class Session(_Wire):
     """A session as the client wishes it; what is not set stays as it is."""
 
@@ -80,6 +89,7 @@ class Session(_Wire):
     audio: Audio | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     max_output_tokens: Annotated[int, Field(ge=1, le=4096)] | Literal["inf"] | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=32)] | None = None
     halfsecond: Extension | None = None
 
 
@@ -91,12 +101,14 @@ class Content(_Wire):
 
 
 class Item(_Wire):
-    """A message to put into the conversation."""
+    """A message to put into the conversation, or the result of a function (`function_call_output`)."""
 
     type: str = "message"
     id: Annotated[str, Field(max_length=64)] | None = None
     role: Literal["system", "user", "assistant"] = "user"
     content: Annotated[list[Content], Field(max_length=32)] = []
+    call_id: Annotated[str, Field(max_length=64)] = ""
+    output: Annotated[str, Field(max_length=MOST_TEXT)] = ""
 
 
 class ResponseParams(_Wire):

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 from budget.ids import new_id
 from transport.leg import (
+    Called,
     CallerHeard,
     CallerStarted,
     CallerStopped,
@@ -127,6 +128,10 @@ class Narrator:
             events.append(self.event(f"{kind}.completed", **completed))
         return events
 
+    def _function_item(self, item_id: str, **fields: Any) -> Json:
+        item = {"id": item_id, "object": "realtime.item", "status": "completed", **fields}
+        return self._keep(item_id, item)
+
     def _added(self, message: MessageAdded) -> list[Json]:
         if self._reply is not None and message.item_id == self._reply.item_id:
             return []
@@ -136,7 +141,11 @@ class Narrator:
         else:
             part = {"type": "output_text" if message.role == "assistant" else "input_text", "text": message.text}
         before = next(reversed(self._items), None)
-        item = self._remember(message.item_id, message.role, [part], "completed")
+        if message.call_id:
+            result = {"call_id": message.call_id, "output": message.text}
+            item = self._function_item(message.item_id, type="function_call_output", **result)
+        else:
+            item = self._remember(message.item_id, message.role, [part], "completed")
         events = [
             self.event("conversation.item.added", previous_item_id=before, item=item),
             self.event("conversation.item.done", previous_item_id=before, item=item),
@@ -190,10 +199,30 @@ class Narrator:
             self.event("response.content_part.done", **where, part=part),
             self.event("response.output_item.done", response_id=reply.reply_id, output_index=0, item=item),
             self.event("conversation.item.done", previous_item_id=None, item=item),
-            self.event("response.done", response=self._response(reply, ended.outcome, [item], ended)),
         ]
+        output = [item]
+        for number, call in enumerate(ended.calls, start=1):
+            done += self._called(reply, number, call)
+            output.append(self._items[call.call_id])
+        done.append(self.event("response.done", response=self._response(reply, ended.outcome, output, ended)))
         self._reply = None
         return done
+
+    def _called(self, reply: ReplyStarted, number: int, call: Called) -> list[Json]:
+        """The model calls a function of the client's: an item of its own, which the client answers by `call_id`."""
+        told = {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+        before = next(reversed(self._items), None)
+        item = self._function_item(call.call_id, type="function_call", **told)
+        where = {"response_id": reply.reply_id, "output_index": number}
+        named = {"item_id": call.call_id, "call_id": call.call_id}
+        return [
+            self.event("response.output_item.added", **where, item={**item, "status": "in_progress", "arguments": ""}),
+            self.event("conversation.item.added", previous_item_id=before, item=item),
+            self.event("response.function_call_arguments.delta", **where, **named, delta=call.arguments),
+            self.event("response.function_call_arguments.done", **where, item_id=call.call_id, **told),
+            self.event("response.output_item.done", **where, item=item),
+            self.event("conversation.item.done", previous_item_id=before, item=item),
+        ]
 
     def _part(self, text: str) -> Json:
         if self._reply is not None and self._reply.audio:
@@ -226,6 +255,9 @@ class Narrator:
             "status": status,
             "content": content,
         }
+        return self._keep(item_id, item)
+
+    def _keep(self, item_id: str, item: Json) -> Json:
         self._items[item_id] = item
         while len(self._items) > _KEPT_ITEMS:
             self._items.popitem(last=False)
@@ -264,7 +296,10 @@ class Narrator:
                     "speed": options.speed,
                 },
             },
-            "tools": [],
+            "tools": [
+                {"type": "function", "name": t.name, "description": t.description, "parameters": dict(t.parameters)}
+                for t in options.tools or ()
+            ],
             "tool_choice": "auto",
             "halfsecond": {"greeting": options.greeting},
         }

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from openai.types.realtime import RealtimeServerEvent
 from pydantic import TypeAdapter
 
+from llm.chat import ToolCall
 from transport.frame import AudioFrame
 from transport.leg import (
     CallerHeard,
@@ -35,6 +37,7 @@ from transport.requests import (
     CreateReply,
     DeleteMessage,
     SessionOptions,
+    Tool,
     TruncateReply,
     TurnDetection,
 )
@@ -259,3 +262,32 @@ def test_agent_audio_is_in_the_sessions_output_format() -> None:
     send(protocol, type="session.update", session=form)
     assert protocol.output_rate == 8_000
     assert len(base64.b64decode(protocol.audio(np.zeros(160, np.float32))["delta"])) == 160
+
+
+WEATHER = {"type": "function", "name": "weather", "description": "The weather.", "parameters": {"type": "object"}}
+
+
+def test_a_function_of_the_clients_is_offered_called_and_answered_as_openai_does() -> None:
+    protocol = session()
+    change = send(protocol, type="session.update", session={"type": "realtime", "tools": [WEATHER]}).entries[0]
+    assert change.options.tools == (Tool("weather", "The weather.", {"type": "object"}),)
+    call = ToolCall("call_1", "weather", '{"city": "Rome"}')
+    notices = [
+        SessionChanged(replace(OPTIONS, tools=change.options.tools)),
+        ReplyStarted("r1", "a1", audio=True),
+        ReplyText("r1", "a1", "Let me see."),
+        ReplyEnded("r1", "a1", "Let me see.", "completed", calls=(call,)),
+        MessageAdded("o1", "tool", "31 degrees", call_id="call_1"),
+    ]
+    events = [event for notice in notices for event in protocol.send(notice)]
+    for event in events:
+        SERVER_EVENT.validate_python(event)
+    assert events[0]["session"]["tools"] == [WEATHER]
+    done = next(e for e in events if e["type"] == "response.function_call_arguments.done")
+    assert (done["call_id"], done["name"], done["arguments"]) == ("call_1", "weather", '{"city": "Rome"}')
+    output = next(e for e in events if e["type"] == "response.done")["response"]["output"]
+    assert [item["type"] for item in output] == ["message", "function_call"]
+    assert events[-1]["item"]["type"] == "function_call_output"
+    result = {"type": "function_call_output", "call_id": "call_1", "output": "31 degrees"}
+    entry = send(protocol, type="conversation.item.create", item=result).entries[0]
+    assert (entry.call_id, entry.output) == ("call_1", "31 degrees")
