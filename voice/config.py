@@ -136,6 +136,13 @@ class WebRtcConfig(_Section):
     ice_servers: tuple[IceServer, ...] = Field((), description="STUN and TURN servers, as a JSON list")
 
 
+class TwilioConfig(_Section):
+    """Twilio Media Streams."""
+
+    auth_token: SecretStr = Field(SecretStr(""), description="of the account: only streams that it signed are taken")
+    url: str = Field("", description="the stream's URL as the TwiML names it; none: wss:// and the host asked for")
+
+
 class AudioSocketConfig(_Section):
     """Asterisk's AudioSocket. It carries no key, so who may connect is told by address."""
 
@@ -203,6 +210,7 @@ class Settings(BaseSettings):
     call: CallConfig = CallConfig()
     admission: AdmissionConfig = AdmissionConfig()
     webrtc: WebRtcConfig = WebRtcConfig()
+    twilio: TwilioConfig = TwilioConfig()
     audiosocket: AudioSocketConfig = AudioSocketConfig()
     sip: SipConfig = SipConfig()
     records: RecordsConfig = RecordsConfig()

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from transport.twilio_signature import HEADER, signed
 from voice.config import Settings, is_loopback
 
 _PROTOCOL_KEY = "openai-insecure-api-key."
@@ -25,6 +26,15 @@ def key_is_good(settings: Settings, key: str) -> bool:
     """Whether the key is the operator's; always, if the operator set none."""
     wanted = settings.api_key.get_secret_value()
     return not wanted or hmac.compare_digest(wanted.encode(), key.encode())
+
+
+def twilio_signed(settings: Settings, request: web.Request) -> bool | None:
+    """Whether Twilio signed the request for this stream; None if the operator gave no token to know it by."""
+    token = settings.twilio.auth_token.get_secret_value()
+    if not token:
+        return None
+    url = settings.twilio.url or f"wss://{request.host}{request.path_qs}"
+    return signed(url, request.headers.get(HEADER, ""), token)
 
 
 def origin_is_good(settings: Settings, request: web.Request) -> bool:

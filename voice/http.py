@@ -25,7 +25,7 @@ from transport.websocket import WebSocketLeg
 from voice.app import CallHold, Service
 from voice.calls_http import call_routes
 from voice.control_http import control_routes
-from voice.guard import key_is_good, origin_is_good, presented_key
+from voice.guard import key_is_good, origin_is_good, presented_key, twilio_signed
 from voice.http_problem import problem
 from voice.record_keeping import Records
 
@@ -164,6 +164,9 @@ async def _realtime(request: web.Request) -> web.StreamResponse:
 
 async def _twilio(request: web.Request) -> web.StreamResponse:
     service = request.app[_SERVICE]
+    by_twilio = twilio_signed(service.settings, request)
+    if by_twilio is False:
+        return problem(403, "invalid_signature", "the stream is not signed by the account; see twilio.auth_token")
     hold = _hold(request, TwilioLeg.kind)
     if isinstance(hold, web.Response):
         return hold
@@ -177,7 +180,7 @@ async def _twilio(request: web.Request) -> web.StreamResponse:
             return socket
         assert stream.started is not None
         key = presented_key(request) or stream.started.parameters.get(twilio.KEY, "")
-        if not key_is_good(service.settings, key):
+        if not by_twilio and not key_is_good(service.settings, key):
             await socket.close(code=1008, message=b"a good api_key parameter is needed")
             return socket
         await service.run(hold, TwilioLeg(socket, stream))
