@@ -14,8 +14,10 @@ from aiortp import RtpPacket
 from hypothesis import given
 from hypothesis import strategies as st
 
+from budget.errors import PeerError
 from tests.conftest import eventually, free_port
-from transport.requests import FromClient, Hold, PressKey
+from transport.frame import AudioFrame
+from transport.requests import FromClient, HangUp, Hold, PressKey
 from transport.rtp.digits import event_packets
 from transport.sip.endpoint import Invitation, SipEndpoint
 from transport.sip.leg import SipLeg
@@ -338,3 +340,37 @@ async def test_audio_and_keys_go_both_ways_in_the_format_that_was_offered_first(
         assert {len(packet.payload) for packet in audio} == {320}, "40 ms of A-law"
         assert audio[1].timestamp - audio[0].timestamp == 320
         assert keys(own.came[0]) == "1#"
+
+
+async def test_a_call_of_ours_is_answered_heard_and_presses_keys() -> None:
+    async with office() as ours, office(rtp_ports=(22_002, 23_000)) as theirs:
+        theirs.speaks = True
+        uri = f"sip:agent@127.0.0.1:{theirs.endpoint.options.port}"
+        leg = await ours.endpoint.dial(uri, headers={"X-Order": "7"})
+        assert theirs.calls[0].about["x-order"] == "7"
+        loud = 0
+        async for entry in leg.frames():
+            loud += isinstance(entry, AudioFrame) and float(np.abs(entry.pcm).max()) > 0.1
+            if loud == 25:
+                break
+        await leg.press("12#")
+        await eventually(lambda: keys(theirs.came[0]) == "12#")
+        await leg.hangup("done")
+        ours.endpoint.over(leg)
+        await eventually(lambda: any(isinstance(entry, HangUp) for entry in theirs.came[0]))
+
+
+async def test_a_call_of_ours_that_is_refused_or_given_up_leaves_nothing() -> None:
+    async with office() as ours, office(rtp_ports=(22_002, 23_000)) as theirs:
+        uri = f"sip:agent@127.0.0.1:{theirs.endpoint.options.port}"
+        theirs.refusal = (486, None)
+        with pytest.raises(PeerError, match="486"):
+            await ours.endpoint.dial(uri, headers={})
+        theirs.refusal, theirs.hesitates = None, 1.0
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await ours.endpoint.dial(uri, headers={})
+        await asyncio.sleep(1.2)
+        assert theirs.calls == [], "it was cancelled before it was taken"
+        with pytest.raises(PeerError, match="account"):
+            await ours.endpoint.dial("+4930123456", headers={})
