@@ -374,3 +374,23 @@ async def test_a_call_of_ours_that_is_refused_or_given_up_leaves_nothing() -> No
         assert theirs.calls == [], "it was cancelled before it was taken"
         with pytest.raises(PeerError, match="account"):
             await ours.endpoint.dial("+4930123456", headers={})
+
+
+@pytest.mark.parametrize(("scenario", "went"), [("transferred", "over"), ("transfer_fails", "404")])
+async def test_the_other_side_is_asked_to_call_somebody_else_and_tells_how_it_went(scenario: str, went: str) -> None:
+    async with office() as own:
+        outcome: list[str] = []
+
+        async def transfer() -> None:
+            await eventually(lambda: bool(own.calls))
+            await own.calls[0].ready()
+            try:
+                await own.calls[0].transfer("+4930555")
+                outcome.append("over")
+            except PeerError as error:
+                outcome.append(str(error))
+            await own.calls[0].hangup("transferred")
+
+        own.tasks.create_task(transfer())
+        await sipp(own, scenario)
+        assert went in outcome[0]

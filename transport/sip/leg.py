@@ -141,5 +141,8 @@ class SipLeg:
 
     async def transfer(self, target: str) -> None:
         """See `CallLeg`: REFER (RFC 3515); the other side tells by NOTIFY how it went."""
-        self._line.refer(target)
+        try:
+            self._line.refer(target)
+        except ValueError as error:
+            raise PeerError("transfer_failed", "the call is not established, or over") from error
         await self.referral.over()

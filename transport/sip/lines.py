@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aiosipua import IncomingCall, OutgoingCall, SipRequest, SipUAC, SipUAS
 from aiosipua.dialog import Dialog, DialogState
+from aiosipua.headers import parse_uri
 
 _MOST_HEADERS, _LONGEST = 32, 500
 
@@ -28,7 +29,7 @@ class CallerLine:
 
     def refer(self, target: str) -> None:
         """See `Line`."""
-        self._uac.send_refer(self.dialog, target, self._call.source_addr)
+        self._uac.send_refer(self.dialog, _referred(target, self.dialog), self._call.source_addr)
 
 
 class CalledLine:
@@ -52,7 +53,14 @@ class CalledLine:
 
     def refer(self, target: str) -> None:
         """See `Line`."""
-        self._uac.send_refer(self.dialog, target, self._call.remote_addr)
+        self._uac.send_refer(self.dialog, _referred(target, self.dialog), self._call.remote_addr)
+
+
+def _referred(target: str, dialog: Dialog) -> str:
+    """Whom the other side shall call: a URI as it is; a number is one of the other side's own."""
+    if target.startswith(("sip:", "sips:", "tel:")):
+        return target
+    return f"sip:{target}@{parse_uri(dialog.remote_uri).host}"
 
 
 def about(invite: SipRequest) -> Mapping[str, str]:
