@@ -4,6 +4,9 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+MOST_ARGUMENTS = 8_000
+"""Characters of one call of a function; what is longer is none."""
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 

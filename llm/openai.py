@@ -4,7 +4,6 @@ Closing the stream makes these servers stop generating. They keep their own pref
 prefilling is left to them.
 """
 
-import json
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 from budget.deadline import Stage
 from budget.errors import ConfigError, EngineError
 from budget.ids import new_id
-from llm.chat import ChatSession, Message, ReplyOptions, ToolCall
+from llm.chat import MOST_ARGUMENTS, ChatSession, Message, ReplyOptions, ToolCall
 from llm.prompt import schema
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-_MOST_ARGUMENTS = 8_000
-"""Characters of one call's arguments."""
 
 
 class OpenAiModel:
@@ -63,7 +59,7 @@ class OpenAiSession:
         from openai import OpenAIError, omit
 
         wire: Any = [_wire(message) for message in messages]
-        tools: Any = [json.loads(schema(tool)) for tool in messages[0].tools] if messages else []
+        tools: Any = [schema(tool) for tool in messages[0].tools] if messages else []
         calls: dict[int, ToolCall] = {}
         try:
             stream = await self._client.chat.completions.create(
@@ -120,7 +116,7 @@ def _more(call: ToolCall | None, piece: Any) -> ToolCall:
     return replace(
         call,
         name=call.name or piece.function.name or "",
-        arguments=(call.arguments + (piece.function.arguments or ""))[:_MOST_ARGUMENTS],
+        arguments=(call.arguments + (piece.function.arguments or ""))[:MOST_ARGUMENTS],
     )
 
 

@@ -6,6 +6,7 @@ in one large step, since each such step costs the whole cache once.
 """
 
 import json
+from typing import Any
 
 from llm.chat import Message, Tool
 
@@ -27,17 +28,22 @@ def estimated_tokens(message: Message) -> int:
 
     Many models read a figure digit by digit; what stands between figures is a token as well.
     """
-    text = message.text + "".join(map(schema, message.tools))
+    text = message.text + "".join(map(schema_text, message.tools))
     if message.call is not None:
         text += message.call.name + message.call.arguments
     wide = sum(ord(c) >= WIDE or not (c.isalpha() or c.isspace()) for c in text)
     return (len(text) - wide) // _CHARACTERS_A_TOKEN + wide + _OVERHEAD
 
 
-def schema(tool: Tool) -> str:
-    """A function as models are told of it, in JSON (OpenAI's form, which others took over)."""
+def schema(tool: Tool) -> dict[str, Any]:
+    """A function as models are told of it (OpenAI's form, which others took over)."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
-    return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
+    return {"type": "function", "function": function}
+
+
+def schema_text(tool: Tool) -> str:
+    """The same in JSON."""
+    return json.dumps(schema(tool), ensure_ascii=False)
 
 
 def fit(messages: list[Message], budget: int, *, keep: float = 0.5) -> list[Message]:

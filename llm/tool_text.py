@@ -8,12 +8,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 from budget.ids import new_id
-from llm.chat import Message, Tool, ToolCall
-from llm.prompt import schema
+from llm.chat import MOST_ARGUMENTS, Message, Tool, ToolCall
+from llm.prompt import schema_text
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-MOST = 8_000
-"""Characters of one call; a longer one is none."""
 
 
 def written(messages: Sequence[Message]) -> list[tuple[str, str]]:
@@ -40,7 +38,7 @@ def _written(message: Message) -> tuple[str, str]:
 
 
 def _introduction(tools: Sequence[Tool]) -> str:
-    signatures = "\n".join(map(schema, tools))
+    signatures = "\n".join(map(schema_text, tools))
     return (
         "# Tools\n\nYou may call one or more functions to assist with the user query.\n\n"
         f"You are provided with function signatures within <tools></tools> XML tags:\n<tools>\n{signatures}\n</tools>"
@@ -72,7 +70,7 @@ class ToolCallReader:
             else:
                 body, found, rest = self._held.partition(_CLOSE)
                 if not found:
-                    self._held = self._held[: MOST + len(_CLOSE)]
+                    self._held = self._held[: MOST_ARGUMENTS + len(_CLOSE)]
                     return
                 self._calling, self._held = False, rest
                 if (call := _call(body)) is not None:
@@ -95,7 +93,7 @@ def _begun(text: str) -> int:
 
 def _call(body: str) -> ToolCall | None:
     """The call; None if it is none."""
-    if len(body) > MOST:
+    if len(body) > MOST_ARGUMENTS:
         return None
     try:
         said = json.loads(body)

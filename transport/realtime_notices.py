@@ -128,10 +128,6 @@ class Narrator:
             events.append(self.event(f"{kind}.completed", **completed))
         return events
 
-    def _function_item(self, item_id: str, **fields: Any) -> Json:
-        item = {"id": item_id, "object": "realtime.item", "status": "completed", **fields}
-        return self._keep(item_id, item)
-
     def _added(self, message: MessageAdded) -> list[Json]:
         if self._reply is not None and message.item_id == self._reply.item_id:
             return []
@@ -143,7 +139,7 @@ class Narrator:
         before = next(reversed(self._items), None)
         if message.call_id:
             result = {"call_id": message.call_id, "output": message.text}
-            item = self._function_item(message.item_id, type="function_call_output", **result)
+            item = self._keep(message.item_id, "completed", type="function_call_output", **result)
         else:
             item = self._remember(message.item_id, message.role, [part], "completed")
         events = [
@@ -212,7 +208,7 @@ class Narrator:
         """The model calls a function of the client's: an item of its own, which the client answers by `call_id`."""
         told = {"call_id": call.call_id, "name": call.name, "arguments": call.arguments}
         before = next(reversed(self._items), None)
-        item = self._function_item(call.call_id, type="function_call", **told)
+        item = self._keep(call.call_id, "completed", type="function_call", **told)
         where = {"response_id": reply.reply_id, "output_index": number}
         named = {"item_id": call.call_id, "call_id": call.call_id}
         return [
@@ -247,17 +243,10 @@ class Narrator:
         }
 
     def _remember(self, item_id: str, role: str, content: list[Json], status: str) -> Json:
-        item = {
-            "id": item_id,
-            "object": "realtime.item",
-            "type": "message",
-            "role": role,
-            "status": status,
-            "content": content,
-        }
-        return self._keep(item_id, item)
+        return self._keep(item_id, status, type="message", role=role, content=content)
 
-    def _keep(self, item_id: str, item: Json) -> Json:
+    def _keep(self, item_id: str, status: str, **fields: Any) -> Json:
+        item = {"id": item_id, "object": "realtime.item", "status": status, **fields}
         self._items[item_id] = item
         while len(self._items) > _KEPT_ITEMS:
             self._items.popitem(last=False)

@@ -158,6 +158,12 @@ class SendKeys:
     keys: str
 
 
+MOST_KEYS = 32
+"""Keys that are read at once."""
+LONGEST_REST = 120.0
+"""Seconds that a call may be held."""
+
+
 @dataclass(frozen=True)
 class ReadKeys:
     """Read keys of the caller's: at most `most`, ended by `terminator` or by `pause` seconds without one.
@@ -165,7 +171,7 @@ class ReadKeys:
     `patience`: seconds until the first.
     """
 
-    most: int = 32
+    most: int = MOST_KEYS
     terminator: str = "#"
     pause: float = 2.5
     patience: float = 15.0

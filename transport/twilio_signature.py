@@ -19,5 +19,6 @@ def signature(url: str, fields: Mapping[str, str], token: str) -> str:
 
 def signed(url: str, shown: str, token: str) -> bool:
     """Whether a WebSocket's request for `url` is Twilio's, which may or may not write a slash at its end."""
-    wanted = [signature(form, {}, token) for form in (url, url.rstrip("/"), url.rstrip("/") + "/")]
+    bare = url.removesuffix("/")
+    wanted = [signature(form, {}, token) for form in (bare, bare + "/")]
     return any(hmac.compare_digest(one.encode(), shown.encode()) for one in wanted)

@@ -173,8 +173,9 @@ class CallStore:
         with self._lock:
             self._refusals.append(row)
             first = len(self._refusals) == 1
-        if first:  # the others go with it: a crowd that is refused is written as one
-            self._write(self._refusals_writer())
+        # the others go with the first: a crowd that is refused is written as one
+        if first and not self._write(self._refusals_writer()):
+            self._refusals.clear()  # lost as any other record is, and the next one is written again
 
     def close(self) -> None:
         """Write what waits and close the database."""
@@ -224,13 +225,15 @@ class CallStore:
 
     # ---- writing -------------------------------------------------------------------------------
 
-    def _write(self, work: Callable[[Connection], object]) -> None:
+    def _write(self, work: Callable[[Connection], object]) -> bool:
+        """Have this written by the thread; False if too much waits for it already."""
         with self._lock:
             if self._waiting >= _MOST_WAITING:
                 log.error("call record lost", reason="the database does not keep up")
-                return
+                return False
             self._waiting += 1
         self._writer.submit(self._written, work)
+        return True
 
     def _refusals_writer(self) -> Callable[[Connection], object]:
         """Writes all refusals that wait by then; those that it took it keeps until it succeeds."""

@@ -9,12 +9,14 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from budget.errors import PeerError
-from transport.requests import Act, Action, Part, ReadKeys, Rest, SendKeys, Transfer
+from transport.requests import LONGEST_REST, MOST_KEYS, Act, Action, Part, ReadKeys, Rest, SendKeys, Transfer
 from voice.app import Service
 from voice.http_problem import problem
 
 _PATIENCE = 150.0
 """Seconds that a thing may take: the agent finishes what it says, then a transfer or a hold takes its time."""
+
+_USUAL = ReadKeys()
 
 
 class _Wish(BaseModel):
@@ -41,17 +43,17 @@ class _PressWish(_Wish):
 
 
 class _KeysWish(_Wish):
-    most: int = Field(32, ge=1, le=32)
-    terminator: str = Field("#", max_length=1)
-    pause: float = Field(2.5, gt=0, le=30)
-    patience: float = Field(15.0, gt=0, le=60)
+    most: int = Field(_USUAL.most, ge=1, le=MOST_KEYS)
+    terminator: str = Field(_USUAL.terminator, max_length=1)
+    pause: float = Field(_USUAL.pause, gt=0, le=30)
+    patience: float = Field(_USUAL.patience, gt=0, le=60)
 
     def action(self) -> Action:
         return ReadKeys(self.most, self.terminator, self.pause, self.patience)
 
 
 class _HoldWish(_Wish):
-    seconds: float = Field(30.0, gt=0, le=120)
+    seconds: float = Field(30.0, gt=0, le=LONGEST_REST)
 
     def action(self) -> Action:
         return Rest(self.seconds)

@@ -6,11 +6,10 @@ from typing import Any
 
 from budget.errors import PeerError
 from llm.chat import ToolCall
-from transport.requests import Action, Part, ReadKeys, Rest, SendKeys, Tool, Transfer
+from transport.requests import LONGEST_REST, MOST_KEYS, Action, Part, ReadKeys, Rest, SendKeys, Tool, Transfer
 from voice.session import CallSettings
 
 HANG_UP, TRANSFER, PRESS_KEYS, READ_KEYS, HOLD = "hang_up", "transfer_call", "press_keys", "read_keys", "hold"
-_LONGEST_HOLD = 120.0
 
 
 def _schema(required: tuple[str, ...] = (), **properties: Any) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def _transfer(arguments: Mapping[str, Any], settings: CallSettings) -> Action:
 
 
 def _read_keys(arguments: Mapping[str, Any], _: CallSettings) -> Action:
-    return ReadKeys(most=min(32, max(1, int(arguments.get("digits") or 32))))
+    return ReadKeys(most=min(MOST_KEYS, max(1, int(arguments.get("digits") or MOST_KEYS))))
 
 
 _MEANT: Mapping[str, Callable[[Mapping[str, Any], CallSettings], Action]] = {
@@ -82,5 +81,5 @@ _MEANT: Mapping[str, Callable[[Mapping[str, Any], CallSettings], Action]] = {
     TRANSFER: _transfer,
     PRESS_KEYS: lambda arguments, _: SendKeys(str(arguments["keys"])),
     READ_KEYS: _read_keys,
-    HOLD: lambda arguments, _: Rest(min(_LONGEST_HOLD, max(1.0, float(arguments["seconds"])))),
+    HOLD: lambda arguments, _: Rest(min(LONGEST_REST, max(1.0, float(arguments["seconds"])))),
 }

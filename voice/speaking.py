@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from budget.errors import EngineError
 from transport.leg import CallTrouble
 from voice.records import Outcome
 from voice.reply import RECOGNITION_FAILED, fixed
@@ -19,10 +20,10 @@ async def greet(call: "Call") -> None:
         await say(call, call.settings.greeting)
 
 
-async def say(call: "Call", text: str) -> None:
-    """Say this, without being spoken to. The agent must be silent."""
+async def say(call: "Call", said: str | EngineError) -> None:
+    """Say this, or apologise for it, without being spoken to. The agent must be silent."""
     await call.talk_about(AgentAsked())
-    call.answering.say(fixed(text), call.settings)
+    call.answering.say(fixed(said), call.settings)
     await call.answering.release()
 
 
@@ -37,9 +38,7 @@ async def begin_reply(call: "Call", settings: CallSettings) -> None:
 async def apologise(call: "Call") -> None:
     """The caller's words were lost: say so."""
     await call.leg.notify(CallTrouble(RECOGNITION_FAILED.code, str(RECOGNITION_FAILED)))
-    await call.talk_about(AgentAsked())
-    call.answering.say(fixed(RECOGNITION_FAILED), call.settings)
-    await call.answering.release()
+    await say(call, RECOGNITION_FAILED)
 
 
 async def audible(call: "Call", reply_id: str, at: float) -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import soundfile
 
+from tests import programs
 from tests.conftest import Server, eventually, free_port, recording, start_server, stop_server
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
-SCENARIOS = Path(__file__).parent.parent / "data" / "sipp"
 BARESIP = """\
 sip_listen 127.0.0.1:{port}
 audio_source aufile,{folder}/microphone.wav
@@ -59,26 +59,8 @@ def sip(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SipServer]:
     assert "Traceback" not in running.log.read_text(), running.log.read_text()[-6000:]
 
 
-async def run(*command: str, expect: int = 0) -> str:
-    program = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
-    try:
-        output, _ = await program.communicate()
-    finally:
-        if program.returncode is None:
-            program.kill()
-            await program.wait()
-    assert program.returncode == expect, output.decode(errors="replace")[-3000:]
-    return output.decode(errors="replace")
-
-
 async def sipp(sip: SipServer, scenario: str, *flags: str) -> None:
-    await run(
-        "sipp", f"127.0.0.1:{sip.port}", "-sf", str(SCENARIOS / f"{scenario}.xml"), "-i", "127.0.0.1",
-        "-p", str(free_port()), "-m", "1", "-nostdin",
-        "-max_socket", "500", "-timeout", "30", "-timeout_error", *flags,
-    )  # fmt: skip
+    await programs.sipp(sip.port, scenario, *flags, patience=30)
 
 
 async def softphone(sip: SipServer, folder: Path, codec: str, rate: int, speech: np.ndarray) -> tuple[np.ndarray, int]:
@@ -88,7 +70,7 @@ async def softphone(sip: SipServer, folder: Path, codec: str, rate: int, speech:
     (folder / "accounts").write_text(f"<sip:+4930123@127.0.0.1>;regint=0;audio_codecs={codec}/{rate}\n")
     seconds = len(speech) / rate
     dial = f"/dial sip:agent@127.0.0.1:{sip.port}"
-    said = await run("baresip", "-f", str(folder), "-t", f"{seconds + 3:.0f}", "-e", dial)
+    said = await programs.run("baresip", "-f", str(folder), "-t", f"{seconds + 3:.0f}", "-e", dial)
     assert f"Set audio decoder: {codec.upper()}" in said
     heard = next(name for name in os.listdir(folder) if name.startswith("dump-") and name.endswith("-dec.wav"))
     return soundfile.read(folder / heard, dtype="float32")

@@ -6,7 +6,6 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budget.errors import PeerError
+from tests import programs
 from tests.conftest import eventually, free_port
 from transport.frame import AudioFrame
 from transport.requests import FromClient, HangUp, Hold, PressKey
@@ -22,8 +22,6 @@ from transport.rtp.digits import event_packets
 from transport.sip.endpoint import Invitation, SipEndpoint
 from transport.sip.leg import SipLeg
 from transport.sip.options import SipOptions
-
-SCENARIOS = Path(__file__).parent.parent / "data" / "sipp"
 
 
 class Office:
@@ -86,15 +84,7 @@ async def office(**changes: object) -> AsyncIterator[Office]:
 
 
 async def sipp(own: Office, scenario: str, *flags: str) -> None:
-    """Run a scenario; whatever it doesn't expect fails it."""
-    program = await asyncio.create_subprocess_exec(
-        "sipp", f"127.0.0.1:{own.endpoint.options.port}", "-sf", str(SCENARIOS / f"{scenario}.xml"),
-        "-i", "127.0.0.1", "-p", str(free_port()), "-m", "1", "-nostdin",
-        "-max_socket", "500", "-timeout", "25", "-timeout_error", *flags,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-    )  # fmt: skip
-    output, _ = await program.communicate()
-    assert program.returncode == 0, output.decode(errors="replace")[-3000:]
+    await programs.sipp(own.endpoint.options.port, scenario, *flags, patience=25)
 
 
 def keys(entries: list[FromClient]) -> str:
@@ -376,8 +366,8 @@ async def test_a_call_of_ours_that_is_refused_or_given_up_leaves_nothing() -> No
             await ours.endpoint.dial("+4930123456", headers={})
 
 
-@pytest.mark.parametrize(("scenario", "went"), [("transferred", "over"), ("transfer_fails", "404")])
-async def test_the_other_side_is_asked_to_call_somebody_else_and_tells_how_it_went(scenario: str, went: str) -> None:
+@pytest.mark.parametrize(("result", "went"), [("200 OK", "over"), ("404 Not Found", "404")])
+async def test_the_other_side_is_asked_to_call_somebody_else_and_tells_how_it_went(result: str, went: str) -> None:
     async with office() as own:
         outcome: list[str] = []
 
@@ -392,5 +382,5 @@ async def test_the_other_side_is_asked_to_call_somebody_else_and_tells_how_it_we
             await own.calls[0].hangup("transferred")
 
         own.tasks.create_task(transfer())
-        await sipp(own, scenario)
+        await sipp(own, "transfer", "-key", "result", result)
         assert went in outcome[0]

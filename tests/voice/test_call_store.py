@@ -172,3 +172,15 @@ def test_calls_of_a_process_that_lives_are_left_open(tmp_path: Path) -> None:
     store = CallStore(url(tmp_path))
     assert {call["ended"] for call in store.page(limit=10)} == {None}
     store.close()
+
+
+def test_refusals_are_written_again_after_a_database_kept_everything_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = CallStore(url(tmp_path))
+    monkeypatch.setattr("voice.call_store._MOST_WAITING", 0)
+    store.refused(Asked("10.0.0.8", transport="sip"), "at_capacity")
+    monkeypatch.undo()
+    store.refused(Asked("10.0.0.9", transport="sip"), "at_capacity")
+    store.close()
+    assert [call["owner"] for call in CallStore(url(tmp_path)).page(limit=9)] == ["10.0.0.9"]
